@@ -1,0 +1,33 @@
+"""The jinja environment of every template: sandboxed, strict about undefined names, no escaping of Python text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import PackageLoader, PrefixLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+
+@cache
+def environment() -> ImmutableSandboxedEnvironment:
+    """Templates are named ``shared/<file>`` and ``<family>/<file>``."""
+    from tilegen.families import names
+
+    loaders = {"shared": PackageLoader("tilegen.emit", "templates")}
+    for family in names():
+        loaders[family] = PackageLoader(f"tilegen.families.{family}", ".")
+    return ImmutableSandboxedEnvironment(
+        loader=PrefixLoader(loaders),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render_template(name: str, context: Mapping[str, Any]) -> str:
+    """The text of one template; a name that the context lacks raises ``jinja2.UndefinedError``."""
+    return environment().get_template(name).render(context)

@@ -1,0 +1,146 @@
+"""What every generated kernel needs at run time: which chip this is, compiling once, and checking tensors.
+
+This file is the same beside every kernel. It needs torch and tilelang, and nothing else.
+"""
+
+import functools
+import math
+import threading
+import time
+
+import torch
+
+ARCH_OF_CAPABILITY = {
+    (8, 0): "sm_80",
+    (8, 6): "sm_86",
+    (8, 7): "sm_86",
+    (8, 9): "sm_89",
+    (9, 0): "sm_90a",
+    (10, 0): "sm_100a",
+    (12, 0): "sm_120a",
+}
+
+
+class UnsupportedDevice(RuntimeError):
+    """The device is not one that the kernel was proved for."""
+
+
+@functools.cache
+def arch_of(index):
+    """The architecture of device ``index``, as TileLang names it: ``"sm_90a"``, ``"gfx942"`` ..."""
+    if torch.version.hip is not None:
+        return torch.cuda.get_device_properties(index).gcnArchName.split(":")[0]
+    capability = torch.cuda.get_device_capability(index)
+    return ARCH_OF_CAPABILITY.get(capability, f"sm_{capability[0]}{capability[1]}")
+
+
+@functools.cache
+def sm_count_of(index):
+    """How many multiprocessors device ``index`` has."""
+    return torch.cuda.get_device_properties(index).multi_processor_count
+
+
+def tilelang_target(arch):
+    """The target dictionary that ``tilelang.compile`` takes for ``arch``."""
+    return {"kind": "hip", "mcpu": arch} if arch.startswith("gfx") else {"kind": "cuda", "arch": arch}
+
+
+class KernelCache:
+    """Compiled kernels by key. Each key is compiled once, by whichever thread asks first; others wait for it.
+
+    ``build(**key)`` gives the prim_func; ``key["arch"]`` names the chip. TileLang keeps what it compiled on disk, so
+    a second process loads it.
+    """
+
+    def __init__(self, build):
+        self._build = build
+        self._kernels = {}
+        self._locks = {}
+        self._lock = threading.Lock()
+        self.compile_seconds = {}
+
+    def get(self, **key):
+        index = tuple(key.items())
+        kernel = self._kernels.get(index)
+        return self._compile(index, key) if kernel is None else kernel
+
+    def _compile(self, index, key):
+        import tilelang
+
+        with self._lock:
+            lock = self._locks.setdefault(index, threading.Lock())
+        with lock:
+            if index not in self._kernels:
+                started = time.perf_counter()
+                target = tilelang_target(key["arch"])
+                self._kernels[index] = tilelang.compile(self._build(**key), target=target)
+                self.compile_seconds[index] = time.perf_counter() - started
+        return self._kernels[index]
+
+
+def check_tensor(op, name, tensor, shape, dtypes, device=None):
+    """Raises unless ``tensor`` is a contiguous CUDA tensor of ``shape`` (None: any extent) with one of ``dtypes``."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{op}: `{name}` must be a torch.Tensor, got {type(tensor).__name__}")
+    if not tensor.is_cuda:
+        raise ValueError(f"{op}: `{name}` is on {tensor.device}; it must be on a GPU")
+    if device is not None and tensor.device != device:
+        raise ValueError(f"{op}: `{name}` is on {tensor.device}, but the first input is on {device}")
+    if tensor.dtype not in dtypes:
+        names = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise TypeError(f"{op}: `{name}` has dtype {str(tensor.dtype).removeprefix('torch.')}, expected {names}")
+    if tensor.dim() != len(shape) or any(want not in (None, got) for want, got in zip(shape, tensor.shape)):
+        want = ", ".join("*" if extent is None else str(extent) for extent in shape)
+        raise ValueError(f"{op}: `{name}` has shape {tuple(tensor.shape)}, expected ({want})")
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"{op}: `{name}` has strides {tensor.stride()}; the kernel reads it row by row, so it must be contiguous: "
+            f"pass {name}.contiguous()"
+        )
+    if tensor.data_ptr() % 16:
+        raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of 16 bytes")
+
+
+def check_no_grad(op, *tensors):
+    """Raises where autograd would silently lose a gradient: the kernel has no backward."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        raise RuntimeError(f"{op}: this kernel has no backward; call it under torch.no_grad() or on detached tensors")
+
+
+def check_arch(op, device, arches):
+    """The architecture of ``device``; raises :class:`UnsupportedDevice` unless it is one of ``arches``."""
+    arch = arch_of(device.index)
+    if arch not in arches:
+        raise UnsupportedDevice(
+            f"{op}: {torch.cuda.get_device_name(device)} is {arch}; the kernel was proved for {', '.join(arches)}. "
+            f"Add [target.{arch}] to the spec and build again"
+        )
+    return arch
+
+
+def check_dim(op, name, value, declared, text):
+    """Raises unless ``declared`` (a bool) says that ``value`` is in the domain, which ``text`` puts in words."""
+    if not declared:
+        raise ValueError(f"{op}: {name} = {value} is outside the domain that the kernel was proved for: {text}")
+
+
+def latency_ms(call, warmup=10, repeat=50):
+    """Median time of ``call()`` on the current stream in milliseconds, by CUDA events, with the L2 cache flushed."""
+    flush = torch.empty(256 * 1024 * 1024, dtype=torch.int8, device="cuda")
+    for _ in range(warmup):
+        call()
+    times = []
+    for _ in range(repeat):
+        flush.zero_()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return sorted(times)[len(times) // 2]
+
+
+def rows_of(tensor):
+    """How many rows a tensor has when every axis but the last is flattened."""
+    return math.prod(tensor.shape[:-1])
