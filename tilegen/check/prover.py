@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from tilegen.check.claim import Pointwise
 from tilegen.check.domain import ENUMERABLE, Domain
 from tilegen.expr import all_of, compile_closure, decide, free_names, negate
 
@@ -43,10 +44,12 @@ def prove(claim: Any, domain: Domain) -> Outcome:
 
     A claim with no free names that is false is refuted *everywhere*: no dim takes part, so the counterexample is empty.
     """
-    if _is_true(claim):
+    if claim is True:
         return Outcome(Status.PROVED, "arithmetic")
-    if _is_false(claim):
+    if claim is False:
         return Outcome(Status.REFUTED, "arithmetic", everywhere=True)
+    if isinstance(claim, Pointwise):
+        return _enumerate_pointwise(claim, domain)
     if decide(claim, domain.ranges) is True:
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
@@ -61,19 +64,23 @@ def satisfiable(claim: Any, domain: Domain) -> bool:
     return prove(negate(claim), domain).status is not Status.PROVED
 
 
-def _is_true(claim: Any) -> bool:
-    return claim is True or getattr(claim, "is_Boolean", False) and claim == True  # noqa: E712
-
-
-def _is_false(claim: Any) -> bool:
-    return claim is False or getattr(claim, "is_Boolean", False) and claim == False  # noqa: E712
-
-
 def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     holds = compile_closure(claim, names)
     for point in domain.points(names):
         if not holds(point):
             return Outcome(Status.REFUTED, "enumeration", dict(zip(names, point, strict=True)))
+    return Outcome(Status.PROVED, "enumeration")
+
+
+def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
+    names = domain.closure(claim.names)
+    size = domain.size(names)
+    if size is None or size > ENUMERABLE:
+        return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
+    for point in domain.points(names):
+        values = dict(zip(names, point, strict=True))
+        if not claim.holds(values):
+            return Outcome(Status.REFUTED, "enumeration", values)
     return Outcome(Status.PROVED, "enumeration")
 
 

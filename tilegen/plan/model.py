@@ -55,7 +55,9 @@ class Buffer:
     """One named block of memory.
 
     ``shape`` is what the source allocates, in elements; ``stages`` is how many copies TileLang's pipeline makes of it.
-    ``decided_by`` names the spec keys that fix its size: a finding points there.
+    ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
+    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``owners`` are the threads that hold a fragment, where not all of the block do. ``decided_by`` names the
+    spec keys that fix its size: a finding points there.
     """
 
     name: str
@@ -65,6 +67,10 @@ class Buffer:
     stages: Size = 1
     decided_by: tuple[str, ...] = ()
     holds: str = ""
+    life: tuple[int, int] = (0, 0)
+    alignment: int = 16
+    owners: Size | None = None
+    count: Size = 1
 
     @property
     def elements(self) -> Size:
@@ -102,7 +108,11 @@ class Copy:
 
 @dataclass(frozen=True)
 class Gemm:
-    """``acc (m, n) += op(a) (m, k) @ op(b) (k, n)`` on one thread block."""
+    """``acc (m, n) += op(a) (m, k) @ op(b) (k, n)`` on one thread block.
+
+    ``threads`` are those that run it, where not the whole block does. ``decided_by`` names the spec keys behind m, n, k and
+    the warps, in that order; ``dtype_at`` and ``operand_at`` those of the operand dtype and of the layout of B.
+    """
 
     a: str
     b: str
@@ -115,9 +125,11 @@ class Gemm:
     transpose_a: bool = False
     transpose_b: bool = False
     policy: str = "square"
-    warp_groups: Size | None = None
+    threads: Size | None = None
     a_in_registers: bool = False
     decided_by: tuple[str, ...] = ()
+    dtype_at: str = "tensors"
+    operand_at: str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,12 +162,15 @@ class Fill:
 
 @dataclass(frozen=True)
 class Loop:
+    """A loop over tiles. ``runtime_trips``: the number of trips follows a dynamic dim, so it may be as low as one."""
+
     kind: LoopKind
     variable: str
     trips: Size
     body: tuple[Op, ...]
     stages: Size = 0
     decided_by: tuple[str, ...] = ()
+    runtime_trips: bool = False
 
 
 Op = Copy | Gemm | Reduce | Elementwise | Fill | Loop
@@ -182,16 +197,15 @@ class Launch:
 class KernelPlan:
     """One ``T.Kernel``: its launch, its buffers and its tile program.
 
-    ``row_fragments`` names fragments whose layout TileLang infers from elementwise access and row reductions alone.
-    ``shared_groups`` lists sets of shared buffers whose lifetimes overlap; the kernel needs the largest set.
-    ``predicted`` are facts that lowering must show (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
+    ``barriers`` counts its mbarriers, TileLang's own included. ``predicted`` are facts that lowering must show
+    (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
     """
 
     name: str
     launch: Launch
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
-    shared_groups: tuple[tuple[str, ...], ...] = ()
+    barriers: int = 0
     predicted: Mapping[str, Any] = field(default_factory=dict)
 
     def buffer(self, name: str) -> Buffer:
@@ -249,6 +263,11 @@ class TilePlan:
     kernels: tuple[KernelPlan, ...]
     flops: Size = 0
     bytes_moved: Size = 0
+
+    @property
+    def io_itemsize(self) -> int:
+        """Bytes of an element of the first tensor, which row fragments are loaded from."""
+        return ITEMSIZE[next(iter(self.dtypes.values()))]
 
     @property
     def tiles(self) -> Mapping[str, Any]:

@@ -1,0 +1,34 @@
+"""What a family gives the rest of tilegen: its plan, the values it derives, and what it prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import Case, TilePlan
+    from tilegen.spec.model import Spec
+    from tilegen.targets import Target
+
+
+@dataclass(frozen=True)
+class Family:
+    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance."""
+
+    name: str
+    derive: Callable[[Spec, Target, Mapping[str, str], Mapping[str, Any]], dict[str, Any]]
+    plan: Callable[[Spec, Target, Mapping[str, str], Case], TilePlan]
+
+
+@cache
+def family(name: str) -> Family:
+    module = import_module(f"tilegen.families.{name}.plan")
+    return Family(name, module.derive, module.plan)
+
+
+def family_of(spec: Spec) -> Family:
+    """The family of a spec, ready to plan. Imports the family's plan, never torch or tilelang."""
+    return family(spec.family)
