@@ -1,0 +1,135 @@
+"""Values of expressions: once (`evaluate`), many times (`compile_closure`), in part (`substitute`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from tilegen.expr import arith
+from tilegen.expr.arith import Condition, Size
+
+
+def evaluate(expr: Size | Condition, env: Mapping[str, int]) -> int | bool:
+    """The value where each name has the value in `env`. KeyError for a name without one, ZeroDivisionError as in Python."""
+    value = substitute(expr, env)
+    if not isinstance(value, int):
+        raise KeyError(", ".join(sorted(free_names(value))))
+    return value
+
+
+def substitute(expr: Size | Condition, env: Mapping[str, Size]) -> Any:
+    """The expression with names replaced by sizes, folded as far as it goes."""
+    if isinstance(expr, int):
+        return expr
+    return _substitute(expr, env)
+
+
+def free_names(expr: Any) -> frozenset[str]:
+    """The names that the expression or formula mentions."""
+    return frozenset() if isinstance(expr, (int, str)) else frozenset(s.name for s in expr.free_symbols)
+
+
+def _substitute(e: Any, env: Mapping[str, Size]) -> Any:
+    if e.is_Symbol:
+        return env.get(e.name, e)
+    if not e.args:
+        return arith.native(e)
+    if e.is_Relational:
+        return arith.compare(e.rel_op, _substitute(e.lhs, env), _substitute(e.rhs, env))
+    if e.is_Pow:
+        return arith.native(_substitute(e.base, env) ** arith.native(e.exp))
+    args = [_substitute(a, env) for a in e.args]
+    return _OPERATIONS[type(e).__name__](*args)
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "Add": arith.add,
+    "Mul": arith.multiply,
+    "FloorDiv": arith.floor_div,
+    "CeilDiv": arith.ceil_div,
+    "Mod": arith.mod,
+    "Min": arith.minimum,
+    "Max": arith.maximum,
+    "And": arith.all_of,
+    "Or": arith.any_of,
+    "Not": arith.negate,
+}
+
+Closure = Callable[[Sequence[int]], Any]
+
+
+def compile_closure(expr: Size | Condition, names: Collection[str]) -> Callable[[Sequence[int]], Any]:
+    """A function from values in the order of `names` to the value of `expr`: nested closures, for enumerating a domain.
+
+    KeyError if the expression mentions another name.
+    """
+    if isinstance(expr, int):
+        return lambda _: expr
+    return _closure(expr, {name: i for i, name in enumerate(names)})
+
+
+def _closure(e: Any, index: Mapping[str, int]) -> Closure:
+    if e.is_Symbol:
+        i = index[e.name]
+        return lambda v: v[i]
+    if not e.args:
+        constant = arith.native(e)
+        return lambda _: constant
+    if e.is_Relational:
+        return _relation(e.rel_op, _closure(e.lhs, index), _closure(e.rhs, index))
+    if e.is_Pow:
+        base, exponent = _closure(e.base, index), int(e.exp)
+        return lambda v: base(v) ** exponent
+    kind = type(e).__name__
+    args = [_closure(a, index) for a in e.args]
+    if kind == "Not":
+        inner = args[0]
+        return lambda v: not inner(v)
+    if len(args) == 2:
+        return _PAIRS[kind](args[0], args[1])
+    return _MANY[kind](args)
+
+
+def _relation(op: str, a: Closure, b: Closure) -> Closure:
+    relations: dict[str, Closure] = {
+        "==": lambda v: a(v) == b(v),
+        "!=": lambda v: a(v) != b(v),
+        "<": lambda v: a(v) < b(v),
+        "<=": lambda v: a(v) <= b(v),
+        ">": lambda v: a(v) > b(v),
+        ">=": lambda v: a(v) >= b(v),
+    }
+    return relations[op]
+
+
+_PAIRS: dict[str, Callable[[Closure, Closure], Closure]] = {
+    "Add": lambda a, b: lambda v: a(v) + b(v),
+    "Mul": lambda a, b: lambda v: a(v) * b(v),
+    "FloorDiv": lambda a, b: lambda v: a(v) // b(v),
+    "CeilDiv": lambda a, b: lambda v: -(-a(v) // b(v)),
+    "Mod": lambda a, b: lambda v: a(v) % b(v),
+    "Min": lambda a, b: lambda v: min(a(v), b(v)),
+    "Max": lambda a, b: lambda v: max(a(v), b(v)),
+    "And": lambda a, b: lambda v: a(v) and b(v),
+    "Or": lambda a, b: lambda v: a(v) or b(v),
+}
+
+
+def _product(args: list[Closure]) -> Closure:
+    def product(v: Sequence[int]) -> int:
+        result = 1
+        for a in args:
+            result *= a(v)
+        return result
+
+    return product
+
+
+_MANY: dict[str, Callable[[list[Closure]], Closure]] = {
+    "Add": lambda args: lambda v: sum(a(v) for a in args),
+    "Mul": _product,
+    "Min": lambda args: lambda v: min(a(v) for a in args),
+    "Max": lambda args: lambda v: max(a(v) for a in args),
+    "And": lambda args: lambda v: all(a(v) for a in args),
+    "Or": lambda args: lambda v: any(a(v) for a in args),
+}

@@ -1,0 +1,148 @@
+"""What tilegen says about a spec, and the two forms it is said in: text for people, dicts for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tilegen.spec.source import Span
+
+
+class Severity(StrEnum):
+    """How bad a finding is: `error` stops the build, `slow` and `note` do not, `undecided` is neither proved nor refuted."""
+
+    ERROR = "error"
+    SLOW = "slow"
+    NOTE = "note"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding.
+
+    `code` is a rule id ("TG-C2") or the slug of a spec error ("spec-unknown-key"); `label` stands under the caret and may
+    have several lines; `notes` are facts, `help` are mends, `see` is where to read more, `related` are other places.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    span: Span | None
+    label: str = ""
+    notes: tuple[str, ...] = ()
+    help: tuple[str, ...] = ()
+    see: str = ""
+    related: tuple[tuple[Span, str], ...] = ()
+
+
+class SpecError(Exception):
+    """A spec that cannot be used; `diagnostics` says why, in the order of the file."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("; ".join(f"{d.span}: {d.message}" if d.span else d.message for d in self.diagnostics))
+
+
+_COLOR = {
+    Severity.ERROR: "1;31",
+    Severity.SLOW: "1;33",
+    Severity.NOTE: "1;36",
+    Severity.UNDECIDED: "1;35",
+}
+_FRAME = "1;34"
+
+
+def render_text(diagnostics: Iterable[Diagnostic], *, color: bool = False) -> str:
+    """The diagnostics as text, one block each, with the source line and a caret. Reads the lines from the files."""
+    sources: dict[str, list[str]] = {}
+    return "\n\n".join(_block(d, sources, color) for d in diagnostics)
+
+
+def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    """The diagnostic as plain data; keys are always present, absent places are None."""
+    return {
+        "code": diagnostic.code,
+        "name": diagnostic.name,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "span": _span_json(diagnostic.span),
+        "label": diagnostic.label,
+        "notes": list(diagnostic.notes),
+        "help": list(diagnostic.help),
+        "see": diagnostic.see,
+        "related": [{"span": _span_json(span), "message": message} for span, message in diagnostic.related],
+    }
+
+
+def _span_json(span: Span | None) -> dict[str, Any] | None:
+    if span is None:
+        return None
+    return {
+        "file": span.file,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+    }
+
+
+def _block(d: Diagnostic, sources: dict[str, list[str]], color: bool) -> str:
+    def paint(text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if color else text
+
+    spans = [s for s in (d.span, *(s for s, _ in d.related)) if s is not None]
+    width = max((len(str(s.line)) for s in spans), default=1)
+    # A spec error's code already says its name.
+    name = "" if d.code.endswith(d.name) else f" {d.name}"
+    lines = [paint(f"{d.severity.value}[{d.code}]{name}", _COLOR[d.severity]) + f": {d.message}"]
+    if d.span is not None:
+        lines += _excerpt(d.span, d.label, sources, width, paint("|", _FRAME), paint("-->", _FRAME))
+    for span, label in d.related:
+        lines += _excerpt(span, label, sources, width, paint("|", _FRAME), paint("-->", _FRAME))
+    tail = [*d.notes, *(f"help: {h}" for h in d.help)]
+    if d.see:
+        tail.append(f"see: {d.see}")
+    mark = paint("=", _FRAME)
+    for text in tail:
+        first, *rest = text.split("\n")
+        lines.append(f"{' ' * width} {mark} {first}")
+        lines += [f"{' ' * width}   {line}" for line in rest]
+    return "\n".join(lines)
+
+
+def _excerpt(span: Span, label: str, sources: dict[str, list[str]], width: int, bar: str, arrow: str) -> list[str]:
+    margin = " " * width
+    lines = [f"{margin}{arrow} {span}"]
+    source = _source_line(span, sources)
+    if source is None:
+        return [*lines, *(f"{margin} {bar} {text}" for text in label.split("\n") if text)]
+    shown = _printable(source)
+    last = span.end_column if span.end_line == span.line else len(source) + 1
+    caret = "^" * max(1, min(last, len(source) + 1) - span.column)
+    indent = " " * (span.column - 1)
+    first, *rest = label.split("\n")
+    lines += [f"{margin} {bar}", f"{span.line:>{width}} {bar} {shown}"]
+    lines.append(f"{margin} {bar} {indent}{caret} {first}".rstrip())
+    lines += [f"{margin} {bar} {indent}{' ' * len(caret)} {text}".rstrip() for text in rest]
+    return lines
+
+
+def _source_line(span: Span, sources: dict[str, list[str]]) -> str | None:
+    if span.file not in sources:
+        try:
+            text = Path(span.file).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            text = ""
+        sources[span.file] = text.split("\n")
+    lines = sources[span.file]
+    return lines[span.line - 1].rstrip("\r") if 1 <= span.line <= len(lines) else None
+
+
+def _printable(line: str) -> str:
+    """The line with control characters shown as one blank each, so that columns hold and a terminal is not steered."""
+    return "".join(c if c.isprintable() else " " for c in line)

@@ -1,0 +1,211 @@
+"""Typed access to a document. Every mismatch becomes a diagnostic, and reading goes on."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
+
+from tilegen.expr import ExprError, nearest, parse_condition, parse_formula, parse_integer
+from tilegen.spec.diagnostic import Diagnostic, Severity
+from tilegen.spec.document import Document, Path
+from tilegen.spec.keys import Key
+from tilegen.spec.source import Span
+
+T = TypeVar("T")
+
+MAX_INTEGER = 2**63 - 1
+MAX_DOC = 2000
+
+
+class Reader:
+    """Reads one document and collects what is wrong with it."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.diagnostics: list[Diagnostic] = []
+
+    # -- saying what is wrong
+
+    def error(self, code: str, message: str, path: Path, *, at_key: bool = False, **more: Any) -> None:
+        """An error at the value at `path`, or at its key."""
+        span = self.document.key_span(path) if at_key else self.document.span(path)
+        self.error_at(code, message, span, **more)
+
+    def error_at(
+        self,
+        code: str,
+        message: str,
+        span: Span | None,
+        *,
+        label: str = "",
+        help: str | tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+        related: tuple[tuple[Span, str], ...] = (),
+    ) -> None:
+        """An error at a span."""
+        helps = ((help,) if help else ()) if isinstance(help, str) else help
+        self.diagnostics.append(
+            Diagnostic(
+                code, code.removeprefix("spec-"), Severity.ERROR, message, span, label, notes, helps, related=related
+            )
+        )
+
+    # -- tables and keys
+
+    def table(self, path: Path, value: Any, keys: Mapping[str, Key] | None = None, what: str = "a table") -> dict[str, Any]:
+        """The table at `path`, with its unknown and missing keys reported; an empty one if it is no table."""
+        if not isinstance(value, dict):
+            self.wrong_type(path, what, value)
+            return {}
+        if keys is None:
+            return value
+        for key in value:
+            if key not in keys:
+                self.unknown_key(path, key, keys)
+        for name, key in keys.items():
+            if key.required and name not in value:
+                self.missing_key(path, name)
+        return {k: v for k, v in value.items() if k in keys}
+
+    def unknown_key(self, path: Path, key: str, known: Collection[str]) -> None:
+        """Reports `key` of the table at `path`."""
+        where = f" in [{_dotted(path)}]" if path else ""
+        self.error("spec-unknown-key", f"unknown key `{_short(key)}`{where}", (*path, key), at_key=True, help=nearest(key, known))
+
+    def missing_key(self, path: Path, key: str, help: str = "") -> None:
+        """Reports that the table at `path` lacks `key`."""
+        where = f"[{_dotted(path)}]" if path else "the spec"
+        self.error("spec-missing-key", f"{where} lacks `{key}`", path, help=help)
+
+    def wrong_type(self, path: Path, wanted: str, value: Any, help: str = "") -> None:
+        """Reports that the value at `path` is of the wrong type."""
+        self.error("spec-wrong-type", f"`{_dotted(path)}` must be {wanted}, not {_kind(value)}", path, help=help)
+
+    # -- values; each returns None after reporting
+
+    def string(self, path: Path, value: Any) -> str | None:
+        """A string without control characters."""
+        if not isinstance(value, str):
+            self.wrong_type(path, "a string", value)
+            return None
+        if len(value) > MAX_DOC:
+            self.error("spec-too-long", f"`{_dotted(path)}` has {len(value)} characters; the limit is {MAX_DOC}", path)
+            return None
+        if any(not (c.isprintable() or c in "\n\t") for c in value):
+            self.error("spec-bad-character", f"`{_dotted(path)}` holds a control character", path)
+            return None
+        return value
+
+    def integer(self, path: Path, value: Any, *, least: int = 1) -> int | None:
+        """An integer from `least` to 2**63 - 1."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.wrong_type(path, "an integer", value)
+            return None
+        if not least <= value <= MAX_INTEGER:
+            self.error("spec-out-of-range", f"`{_dotted(path)}` must be at least {least} and fit into 64 bits", path)
+            return None
+        return value
+
+    def boolean(self, path: Path, value: Any) -> bool | None:
+        """true or false."""
+        if not isinstance(value, bool):
+            self.wrong_type(path, "true or false", value)
+            return None
+        return value
+
+    def number(self, path: Path, value: Any) -> float | None:
+        """A positive finite number."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.wrong_type(path, "a number", value)
+            return None
+        if not 0 < value <= 1e300:
+            self.error("spec-out-of-range", f"`{_dotted(path)}` must be positive and finite", path)
+            return None
+        return float(value)
+
+    def word(self, path: Path, value: Any, choices: Collection[str], what: str, aliases: Mapping[str, str] | None = None) -> str | None:
+        """One of `choices`."""
+        text = self.string(path, value)
+        if text is None:
+            return None
+        if text not in choices:
+            known = (aliases or {}).get(text.lower())
+            help = f"did you mean `{known}`?" if known else nearest(text, choices)
+            self.error("spec-unknown-word", f"`{_short(text)}` is not {what}", path, help=help)
+            return None
+        return text
+
+    def array(self, path: Path, value: Any, what: str) -> list[tuple[Path, Any]]:
+        """The elements of an array with their paths; none if it is no array."""
+        if not isinstance(value, list):
+            self.wrong_type(path, what, value)
+            return []
+        if len(value) > 4096:
+            self.error("spec-too-long", f"`{_dotted(path)}` has {len(value)} elements; the limit is 4096", path)
+            return []
+        return [((*path, i), v) for i, v in enumerate(value)]
+
+    # -- expressions
+
+    def size(self, path: Path, value: Any, names: Collection[str]) -> Any:
+        """An integer, or an integer expression over `names`."""
+        if isinstance(value, str):
+            return self._expression(path, value, lambda: parse_integer(value, names))
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.wrong_type(path, "an integer or an expression", value)
+            return None
+        if abs(value) > MAX_INTEGER:
+            self.error("spec-out-of-range", f"`{_dotted(path)}` must fit into 64 bits", path)
+            return None
+        return value
+
+    def condition(self, path: Path, value: Any, names: Collection[str]) -> Any:
+        """A condition over `names`."""
+        if not isinstance(value, str):
+            self.wrong_type(path, "a condition in quotes", value)
+            return None
+        return self._expression(path, value, lambda: parse_condition(value, names))
+
+    def formula(self, path: Path, value: Any, names: Collection[str], integers: Collection[str]) -> Any:
+        """A formula over `names`, of which `integers` are dims; a plain number is one too."""
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            self.wrong_type(path, "a formula in quotes", value)
+            return None
+        text = value if isinstance(value, str) else repr(value)
+        return self._expression(path, text, lambda: parse_formula(text, names, integers=integers))
+
+    def _expression(self, path: Path, text: str, parse: Callable[[], T]) -> T | None:
+        try:
+            return parse()
+        except ExprError as e:
+            self.error_at("spec-bad-expression", e.message, self.document.inside(path, e.start, e.end), help=e.help)
+            return None
+
+
+def _dotted(path: Path) -> str:
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{_short(part)}" if text else _short(part)
+    return text
+
+
+def _short(text: str) -> str:
+    """A name from the spec, fit for a message."""
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= 70 else text[:67] + "..."
+
+
+_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
+    (bool, "a boolean"),
+    (int, "an integer"),
+    (float, "a float"),
+    (str, "a string"),
+    (list, "an array"),
+    (dict, "a table"),
+    ((datetime.date, datetime.time), "a date"),
+)
+
+
+def _kind(value: Any) -> str:
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), type(value).__name__)
