@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,13 @@ from tilegen.check.domain import domain_of
 from tilegen.check.nearest import nearest_legal
 from tilegen.check.prover import Outcome, Status, prove
 from tilegen.check.rule import Obligation, Rule, rules
-from tilegen.families import family_of
+from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases, totality
 from tilegen.plan.model import Case, TilePlan
 from tilegen.spec.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
-    from tilegen.spec.model import Spec, Target
+    from tilegen.spec.model import Spec
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,12 @@ class Verdict:
         return any(entry.severity in bad for entry in self.diagnostics)
 
 
-def plans(spec: Spec, targets: Callable[[Target], bool] | None = None) -> Iterator[TilePlan]:
+def plans(spec: Spec) -> Iterator[TilePlan]:
     """Every plan of a spec: target by target, case by case, dtype by dtype."""
-    family = family_of(spec)
     for target in spec.targets:
-        if targets is not None and not targets(target):
-            continue
-        for case in cases(spec, target):
-            for dtypes in spec.dtype_bindings():
-                yield family.plan(spec, target, dtypes, case)
+        for case in cases(spec, target.arch):
+            for dtypes in dtype_bindings(spec):
+                yield plan_of(spec, target.arch, dtypes, case)
 
 
 def check(spec: Spec) -> Verdict:
@@ -104,7 +101,7 @@ def check(spec: Spec) -> Verdict:
 def _gaps(spec: Spec) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for target in spec.targets:
-        for name, outcome in totality(spec, target):
+        for name, outcome in totality(spec, target.arch):
             if outcome.proved or name in seen:
                 continue
             seen.add(name)
@@ -133,7 +130,7 @@ def _settle(plan: TilePlan, region: Any, settled: dict[Any, Outcome]) -> Iterato
             outcome = settled.get(key)
             if outcome is None:
                 outcome = settled[key] = prove(obligation.claim, region)
-            yield Result(rule, obligation, outcome, plan.target.arch, dtypes, plan.case)
+            yield Result(rule, obligation, outcome, plan.target.name, dtypes, plan.case)
 
 
 def _by_rule(results: list[Result]) -> dict[str, dict[str, int]]:
@@ -204,7 +201,7 @@ def _where(spec: Spec, group: list[Result]) -> str:
     parts = [text]
     if len(archs) < len(spec.targets):
         parts.append("on " + ", ".join(archs))
-    if len(dtypes) < len(list(spec.dtype_bindings())):
+    if len(dtypes) < len(dtype_bindings(spec)):
         parts.append("for " + " and ".join(dtypes))
     labels = sorted({result.case.label for result in group})
     if len(labels) == 1 and labels[0]:

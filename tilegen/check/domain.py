@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import Range, all_of, any_of, compile_closure, equal, free_names, mod, symbol
+from tilegen.expr import Range, all_of, any_of, at_least, at_most, compile_closure, divides, equal, free_names, symbol
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Dim, Spec
@@ -39,12 +39,26 @@ class Domain:
         return Domain(self.ranges, all_of(self.constraint, condition), self.listed)
 
     @cached_property
-    def constrained_names(self) -> frozenset[str]:
-        return free_names(self.constraint)
+    def parts(self) -> tuple[tuple[Any, frozenset[str]], ...]:
+        """The conjuncts of the constraint, each with the names that it ties together."""
+        conjuncts = self.constraint.args if type(self.constraint).__name__ == "And" else (self.constraint,)
+        return tuple((part, free_names(part)) for part in conjuncts if not isinstance(part, bool))
 
     def closure(self, names: Collection[str]) -> tuple[str, ...]:
         """``names`` and every name that the constraint ties to them, in the order of the spec."""
-        return tuple(name for name in self.ranges if name in names or name in self.constrained_names)
+        tied = set(names)
+        grown = True
+        while grown:
+            before = len(tied)
+            for _, mentioned in self.parts:
+                if mentioned & tied:
+                    tied |= mentioned
+            grown = len(tied) > before
+        return tuple(name for name in self.ranges if name in tied)
+
+    def constraint_on(self, names: Collection[str]) -> Any:
+        """The part of the constraint that speaks of ``names``, which must be closed."""
+        return all_of(*(part for part, mentioned in self.parts if mentioned & set(names)))
 
     def size(self, names: Collection[str]) -> int | None:
         """How many candidate points the listed values of ``names`` give; None if one of them is not listed."""
@@ -57,7 +71,7 @@ class Domain:
 
     def points(self, names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
         """The points of the domain over ``names``, lexicographically. Every name must be listed."""
-        inside = compile_closure(self.constraint, names)
+        inside = compile_closure(self.constraint_on(names), names)
         candidates = itertools.product(*(self.listed[name] for name in names))
         return (point for point in candidates if inside(point))
 
@@ -68,44 +82,34 @@ def domain_of(spec: Spec) -> Domain:
     listed: dict[str, tuple[int, ...]] = {}
     constraints = []
     for dim in spec.dims:
-        ranges[dim.name] = _range(dim)
-        values = _values(dim, ranges[dim.name])
+        ranges[dim.name] = dim.range
+        values = _values(dim)
         if values is not None:
             listed[dim.name] = values
-            if dim.also is None:
-                continue
-        constraints.append(_membership(dim, ranges[dim.name]))
+        elif dim.also is not None or not dim.dynamic:
+            constraints.append(_membership(dim))
     ranges["sm_count"] = SM_COUNT
     return Domain(ranges, all_of(*constraints), listed)
 
 
-def _range(dim: Dim) -> Range:
-    low, high, step = dim.bounds()
-    if dim.values:
-        low, high = min(low, *dim.values), max(high, *dim.values)
-        if any(value % step for value in dim.values):
-            step = 1
-    return Range(low, high, step)
-
-
-def _values(dim: Dim, range_: Range) -> tuple[int, ...] | None:
-    if dim.values and dim.also is None and not dim.is_ranged:
+def _values(dim: Dim) -> tuple[int, ...] | None:
+    """Every value of a dim in increasing order, where there are few enough of them."""
+    if dim.is_listed:
         return tuple(sorted(set(dim.values)))
-    if dim.dynamic:
+    low, high, step = dim.range.lo, dim.range.hi, dim.range.multiple_of
+    if dim.dynamic or low is None or high is None or (high - low) // step >= ENUMERABLE:
         return None
-    step = range_.multiple_of
-    first = -(-range_.lo // step) * step
-    count = (range_.hi - first) // step + 1
-    if count > ENUMERABLE:
-        return None
-    return tuple(sorted({*dim.values, *range(first, range_.hi + 1, step)}))
+    first = -(-low // step) * step
+    return tuple(value for value in range(first, high + 1, step) if dim.contains(value))
 
 
-def _membership(dim: Dim, range_: Range) -> Any:
+def _membership(dim: Dim) -> Any:
     """The claim that a value belongs to the dim: one of its listed values, or in its range and predicate."""
     name = symbol(dim.name)
-    low, high, step = dim.bounds()
-    in_range = all_of(name >= low, name <= high, equal(mod(name, step), 0), True if dim.also is None else dim.also)
-    if dim.values and not dim.is_ranged and dim.also is None:
-        return any_of(*(equal(name, value) for value in dim.values))
-    return any_of(in_range, *(equal(name, value) for value in dim.values))
+    in_range = all_of(
+        at_least(name, dim.min or 1),
+        True if dim.max is None else at_most(name, dim.max),
+        divides(dim.multiple_of or 1, name),
+        True if dim.also is None else dim.also,
+    )
+    return any_of(in_range, *(equal(name, value) for value in dim.values if not dim.dynamic))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tilegen.check.domain import domain_of
 from tilegen.check.prover import prove
 from tilegen.check.rule import Rule, rules
-from tilegen.families import family_of
+from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases
 from tilegen.spec.diagnostic import Severity
 
@@ -37,7 +37,7 @@ def nearest_legal(spec: Spec, rule: Rule, parameter: str, arch: str, case: Case,
 
 
 def _step(spec: Spec, parameter: str) -> int:
-    return family_of(spec).section.tile[parameter].step
+    return spec.section.tile[parameter].step
 
 
 def _down(value: int, step: int) -> Iterator[int]:
@@ -51,14 +51,12 @@ def _up(value: int, step: int) -> Iterator[int]:
 
 
 def _legal(spec: Spec, rule: Rule, parameter: str, value: int, arch: str, case: Case) -> bool:
-    family = family_of(spec)
-    target = next(target for target in spec.targets if target.arch == arch)
     domain = domain_of(spec)
-    for other in cases(spec, target, {parameter: value}):
+    for other in cases(spec, arch, {parameter: value}):
         if any(other.chosen.get(name, index) != index for name, index in case.chosen.items() if name != parameter):
             continue
-        for dtypes in spec.dtype_bindings():
-            plan = family.plan(spec, target, dtypes, other)
+        for dtypes in dtype_bindings(spec):
+            plan = plan_of(spec, arch, dtypes, other)
             if _refuted(plan, rule, domain.restricted(other.condition)):
                 return False
     return True

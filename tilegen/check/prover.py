@@ -99,7 +99,7 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
         solver.add(variables[name] >= range_.lo, variables[name] <= range_.hi)
         if range_.multiple_of > 1:
             solver.add(variables[name] % range_.multiple_of == 0)
-    solver.add(to_z3(all_of(domain.constraint, negate(claim)), variables))
+    solver.add(to_z3(all_of(domain.constraint_on(names), negate(claim)), variables))
     answer = solver.check()
     if answer == z3.unsat:
         return Outcome(Status.PROVED, "z3")

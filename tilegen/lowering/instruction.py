@@ -86,7 +86,7 @@ def gemm_path(
     why_not = wgmma_obstacle(
         target, m, k, threads, operand, transpose_a=transpose_a, transpose_b=transpose_b, b_in_shared=b_in_shared
     )
-    if why_not:
+    if why_not or not any(i.name == "wgmma" for i in target.instructions):
         return _mma(target, m, n, k, threads, policy, operand, accumulator, why_not)
     return _wgmma(target, m, n, threads, policy, operand, transpose_b)
 

@@ -15,17 +15,12 @@ from tilegen.expr import all_of, any_of, free_names, negate, substitute
 from tilegen.plan.model import Case
 
 if TYPE_CHECKING:
-    from tilegen.spec.model import Spec, Target, TileValue
+    from tilegen.spec.model import Spec, TileValue
 
 
-def tile_values(spec: Spec, target: Target) -> dict[str, TileValue]:
-    """The tile parameters that hold on a target: the spec's, overridden by the target's own."""
-    return {**spec.tile, **target.tile}
-
-
-def cases(spec: Spec, target: Target, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
-    """Every reachable case, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
-    values = tile_values(spec, target)
+def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
+    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
+    values = spec.tile_for(arch)
     domain = domain_of(spec)
     yield from _extend(Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), _order(values), values, domain)
 
@@ -48,7 +43,7 @@ def _order(values: Mapping[str, TileValue]) -> list[str]:
 
 
 def _mentions(expression: Any) -> frozenset[str]:
-    return frozenset() if expression is None or isinstance(expression, str) else free_names(expression)
+    return free_names(expression) if hasattr(expression, "free_symbols") else frozenset()
 
 
 def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], domain: Domain) -> Iterator[Case]:
@@ -64,17 +59,17 @@ def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], domai
         when = True if rule.when is None else substitute(rule.when, case.tiles)
         condition = all_of(case.condition, passed, when)
         if satisfiable(condition, domain):
-            use = rule.use if isinstance(rule.use, str) else substitute(rule.use, case.tiles)
+            use = substitute(rule.use, case.tiles) if hasattr(rule.use, "free_symbols") else rule.use
             guard = all_of(case.guard, when)
             grown = Case(condition, {**case.tiles, name: use}, {**case.chosen, name: index}, guard)
             yield from _extend(grown, rest, values, domain)
         passed = all_of(passed, negate(when))
 
 
-def totality(spec: Spec, target: Target) -> Iterator[tuple[str, Outcome]]:
+def totality(spec: Spec, arch: str) -> Iterator[tuple[str, Outcome]]:
     """For each parameter with conditions, whether some rule matches for every declared shape."""
     domain = domain_of(spec)
-    values = tile_values(spec, target)
+    values = spec.tile_for(arch)
     for name, value in values.items():
         if value.rules[-1].when is None:
             continue
