@@ -83,12 +83,12 @@ def gemm_path(
         return GemmRefusal("nvcc", "D9", f"{operand} operands have no instruction with a {accumulator} accumulator")
     if target.kind == "hip":
         return _mfma(target, m, n, k, threads, policy, operand)
-    why_not = wgmma_obstacle(
+    obstacle = wgmma_obstacle(
         target, m, k, threads, operand, transpose_a=transpose_a, transpose_b=transpose_b, b_in_shared=b_in_shared
     )
-    if why_not or not any(i.name == "wgmma" for i in target.instructions):
-        return _mma(target, m, n, k, threads, policy, operand, accumulator, why_not)
-    return _wgmma(target, m, n, threads, policy, operand, transpose_b)
+    if obstacle is None:
+        return _wgmma(target, m, n, threads, policy, operand, transpose_b)
+    return _mma(target, m, n, k, threads, policy, operand, accumulator, obstacle)
 
 
 def accumulator_ok(target: Target, operand: str, accumulator: str) -> bool:
@@ -106,11 +106,12 @@ def wgmma_obstacle(
     transpose_a: bool = False,
     transpose_b: bool = False,
     b_in_shared: bool = True,
-) -> str:
-    """The first reason why a gemm does not get WGMMA; empty where it does."""
+) -> str | None:
+    """The first reason why a gemm does not get WGMMA; None where it does, empty where the chip has nothing faster."""
+    instructions = {i.name for i in target.instructions}
+    if "wgmma" not in instructions:
+        return "tcgen05 needs the accumulator in tensor memory, not in a fragment" if "tcgen05" in instructions else ""
     shape = target.instruction("wgmma", operand)
-    if not any(i.name == "wgmma" for i in target.instructions):
-        return _no_wgmma_here(target)
     if shape is None:
         return f"WGMMA takes no {operand} operands in TileLang"
     if m < WGMMA_MIN_M:
@@ -123,7 +124,7 @@ def wgmma_obstacle(
         return f"K = {k} is no multiple of {shape.k}"
     if shape.tn_only and (transpose_a or not transpose_b):
         return f"{operand} operands need A not transposed and B transposed"
-    return ""
+    return None
 
 
 def wgmma_n(columns_per_warp: int) -> int:
@@ -132,12 +133,6 @@ def wgmma_n(columns_per_warp: int) -> int:
     if columns_per_warp % 16:
         return fallback
     return next((n for n in range(256, fallback, -16) if columns_per_warp % n == 0), fallback)
-
-
-def _no_wgmma_here(target: Target) -> str:
-    if any(i.name == "tcgen05" for i in target.instructions):
-        return "tcgen05 needs the accumulator in tensor memory, not in a fragment"
-    return ""
 
 
 def _wgmma(

@@ -3,9 +3,9 @@
 Rule (fragment). Elements are dealt to threads in vectors: M * N must be a multiple of the threads, or at most as many.
 
 Rule (row reduction of a tile copied from global memory). The vector is 16 bytes of the tensor, halved until M * N is a
-multiple of threads * vector and N of the vector. A row then lies across N / vector lanes. These must be a multiple of
-the threads, or a power of two up to the threads; one row needs a power of two of threads; a tile of at most `threads`
-elements needs a power-of-two N.
+multiple of threads * vector and N of the vector; a tile of at most `threads` elements is dealt one by one. A row then
+lies across N / vector lanes: a whole number of times the block, or so many threads of it. The threads that share a row
+must be a power of two and divide the block.
 
 Source: tilelang src/op/parallel.cc, ComputePlanCandidate; src/transform/loop_partition.cc; src/cuda/op/reduce.cc;
 tl_templates/cuda/reduce.h (the butterfly needs a power of two of lanes).
@@ -34,7 +34,7 @@ class RowLayout:
 
 def row_layout(rows: int, columns: int, threads: int, itemsize: int, vector_bytes: int = 16) -> RowLayout:
     """The layout of a fragment that is copied from a global tensor of this item size."""
-    vector = max(vector_bytes // itemsize, 1)
+    vector = max(vector_bytes // itemsize, 1) if rows * columns > threads else 1
     while vector > 1 and (rows * columns % (threads * vector) or columns % vector):
         vector //= 2
     return RowLayout(vector, columns // vector)
@@ -44,9 +44,6 @@ def row_reduce_ok(rows: int, columns: int, threads: int, itemsize: int, vector_b
     """Whether a reduction along the rows of a (rows, columns) fragment lowers."""
     if not fragment_tile_ok(rows, columns, threads):
         return False
-    if rows * columns <= threads:
-        return is_power_of_two(columns)
-    if rows == 1:
-        return is_power_of_two(threads)
     lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
-    return lanes % threads == 0 or (lanes <= threads and is_power_of_two(lanes))
+    sharing = min(lanes, threads)
+    return lanes % sharing == 0 and threads % sharing == 0 and is_power_of_two(sharing)
