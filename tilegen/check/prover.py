@@ -89,9 +89,8 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
 
     from tilegen.expr import to_z3
 
-    context = z3.Context()
-    variables = {name: z3.Int(name, context) for name in names}
-    solver = z3.Solver(ctx=context)
+    variables = {name: z3.Int(name) for name in names}
+    solver = z3.Solver()
     solver.set("timeout", SOLVER_MS)
     solver.set("random_seed", 0)
     for name in names:
