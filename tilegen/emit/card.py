@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilegen.expr import evaluate, free_names, to_text
-from tilegen.lowering.occupancy import blocks_per_sm
+from tilegen.lowering.occupancy import occupancy
 from tilegen.plan.model import Scope
 from tilegen.plan.resources import fragment_registers, shared_bytes, static_shared_bytes
 
@@ -40,14 +40,16 @@ def _shared(plan: TilePlan, kernel: KernelPlan) -> Iterator[str]:
         shape = " x ".join(to_text(extent) for extent in buffer.shape)
         stages = f"{to_text(buffer.stages)} stages of " if buffer.stages != 1 else ""
         yield f"    shared    {buffer.name:<12} {stages}{shape} {buffer.dtype}: {size_text(buffer.nbytes)} B"
-    dynamic, static = shared_bytes(kernel), static_shared_bytes(kernel)
+    dynamic, static = shared_bytes(kernel, plan.target), static_shared_bytes(kernel)
     if dynamic == 0:
         return
-    limit = plan.target.shared_memory_per_block
+    limit = plan.target.shared_memory.per_block
     static_text = f" and {static:,} B for the barriers" if static else ""
     line = f"    shared    total        {size_text(dynamic)} B{static_text} of {limit:,} B"
     if isinstance(dynamic, int) and isinstance(kernel.launch.block_threads, int):
-        blocks = blocks_per_sm(plan.target, dynamic + static, None, kernel.launch.block_threads)
+        blocks = occupancy(
+            plan.target, threads=kernel.launch.block_threads, shared_bytes=dynamic + static, registers=0
+        ).blocks_per_sm
         line += f": {blocks} block{'s' if blocks != 1 else ''} an SM"
     yield line
 
@@ -66,8 +68,11 @@ def roofline_line(plan: TilePlan, shape: dict[str, int]) -> str:
     flops, moved = (evaluate(value, shape) if free_names(value) else value for value in (plan.flops, plan.bytes_moved))
     target = plan.target
     dtype = next(iter(plan.dtypes.values()))
-    compute = float(flops) / (target.tensor_tflops(dtype) * 1e12)
-    memory = float(moved) / (target.memory_gbps * 1e9)
+    compute = float(flops) / target.part.dense_flops[dtype]
+    memory = float(moved) / target.part.dram_bytes_per_second
     bound = "tensor cores" if compute > memory else "memory"
     where = ", ".join(f"{name} = {value}" for name, value in shape.items())
-    return f"{where}: {float(flops) / 1e9:.4g} GFLOP, {float(moved) / 1e6:.4g} MB, at least {max(compute, memory) * 1e6:.3g} us ({bound})"
+    return (
+        f"{where}: {float(flops) / 1e9:.4g} GFLOP, {float(moved) / 1e6:.4g} MB; "
+        f"at least {max(compute, memory) * 1e6:.3g} us on {target.part.name} ({bound})"
+    )

@@ -9,6 +9,8 @@ from typing import Any
 from jinja2 import PackageLoader, PrefixLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from tilegen.emit.format import call_text, dict_text, tuple_text
+
 
 @cache
 def environment() -> ImmutableSandboxedEnvironment:
@@ -18,7 +20,7 @@ def environment() -> ImmutableSandboxedEnvironment:
     loaders = {"shared": PackageLoader("tilegen.emit", "templates")}
     for family in names():
         loaders[family] = PackageLoader(f"tilegen.families.{family}", ".")
-    return ImmutableSandboxedEnvironment(
+    found = ImmutableSandboxedEnvironment(
         loader=PrefixLoader(loaders),
         undefined=StrictUndefined,
         autoescape=False,
@@ -26,6 +28,9 @@ def environment() -> ImmutableSandboxedEnvironment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    found.filters.update(tuple_text=tuple_text, dict_text=dict_text)
+    found.globals["call_text"] = call_text
+    return found
 
 
 def render_template(name: str, context: Mapping[str, Any]) -> str:

@@ -40,9 +40,14 @@ def tile_tables(cases_by_arch: Mapping[str, tuple[Case, ...]], lines: Mapping[st
 
 def _branch(case: Case, lines: Mapping[str, int]) -> Branch:
     guard = "" if case.guard is True else to_python(case.guard)
-    values = tuple((name, _value(value)) for name, value in case.tiles.items())
+    values = tuple((name, _value(value)) for name, value in case.tiles.items() if _is_plain(value))
     used = sorted({lines[name] for name, index in case.chosen.items() if index >= 0 and name in lines})
     return Branch(guard, values, ", ".join(str(line) for line in used))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a tile value is a number or a word: tables such as a swizzle are printed into the kernel itself."""
+    return isinstance(value, (int, str)) or hasattr(value, "free_symbols")
 
 
 def _value(value: Any) -> str:

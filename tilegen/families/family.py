@@ -16,17 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance."""
+    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance; ``context``
+    gives the names that the family's templates need, from the spec and every case of every target.
+    """
 
     name: str
     derive: Callable[[Spec, Target, Mapping[str, str], Mapping[str, Any]], dict[str, Any]]
     plan: Callable[[Spec, Target, Mapping[str, str], Case], TilePlan]
+    context: Callable[[Spec, Mapping[str, tuple[Case, ...]]], dict[str, Any]]
 
 
 @cache
 def family(name: str) -> Family:
-    module = import_module(f"tilegen.families.{name}.plan")
-    return Family(name, module.derive, module.plan)
+    plan = import_module(f"tilegen.families.{name}.plan")
+    context = import_module(f"tilegen.families.{name}.context")
+    return Family(name, plan.derive, plan.plan, context.context)
 
 
 def family_of(spec: Spec) -> Family:

@@ -53,7 +53,7 @@ class KernelCache:
     """
 
     def __init__(self, build):
-        self._build = build
+        self.build = build
         self._kernels = {}
         self._locks = {}
         self._lock = threading.Lock()
@@ -73,9 +73,46 @@ class KernelCache:
             if index not in self._kernels:
                 started = time.perf_counter()
                 target = tilelang_target(key["arch"])
-                self._kernels[index] = tilelang.compile(self._build(**key), target=target)
+                self._kernels[index] = tilelang.compile(self.build(**key), target=target)
                 self.compile_seconds[index] = time.perf_counter() - started
         return self._kernels[index]
+
+
+class Launcher:
+    """Calls a kernel. ``prepare(*arguments)`` checks everything and returns ``launch(*arguments)``, which is kept.
+
+    A later call whose arguments have the same shapes, strides, dtypes and devices goes straight to ``launch``.
+    """
+
+    REMEMBERED = 4096
+
+    def __init__(self, op, prepare):
+        self._op = op
+        self._prepare = prepare
+        self._ready = {}
+
+    def __call__(self, *arguments):
+        signature = tuple([_signature(argument) for argument in arguments])
+        launch = self._ready.get(signature)
+        if launch is None:
+            launch = self._prepare(*arguments)
+            if len(self._ready) >= self.REMEMBERED:
+                self._ready.clear()
+            self._ready[signature] = launch
+        first = arguments[0]
+        if torch.is_grad_enabled():
+            check_no_grad(self._op, arguments)
+        if first.device.index != torch.cuda.current_device():
+            with torch.cuda.device(first.device):
+                return launch(*arguments)
+        return launch(*arguments)
+
+
+def _signature(argument):
+    if isinstance(argument, torch.Tensor):
+        # Shapes and strides decide the kernel; the 16-byte alignment of the address decides whether it may be used.
+        return argument.shape, argument.stride(), argument.dtype, argument.device, argument.data_ptr() % 16
+    return type(argument) if isinstance(argument, float) else argument
 
 
 def check_tensor(op, name, tensor, shape, dtypes, device=None):
@@ -101,9 +138,9 @@ def check_tensor(op, name, tensor, shape, dtypes, device=None):
         raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of 16 bytes")
 
 
-def check_no_grad(op, *tensors):
+def check_no_grad(op, arguments):
     """Raises where autograd would silently lose a gradient: the kernel has no backward."""
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+    if any(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in arguments):
         raise RuntimeError(f"{op}: this kernel has no backward; call it under torch.no_grad() or on detached tensors")
 
 
@@ -118,10 +155,12 @@ def check_arch(op, device, arches):
     return arch
 
 
-def check_dim(op, name, value, declared, text):
-    """Raises unless ``declared`` (a bool) says that ``value`` is in the domain, which ``text`` puts in words."""
-    if not declared:
-        raise ValueError(f"{op}: {name} = {value} is outside the domain that the kernel was proved for: {text}")
+def check_declared(op, domain, **dims):
+    """Raises unless every dim is in the domain: ``domain`` maps its name to a predicate and the same in words."""
+    for name, value in dims.items():
+        contains, words = domain[name]
+        if not contains(value):
+            raise ValueError(f"{op}: {name} = {value} is outside the domain that the tiling was proved for: {words}")
 
 
 def latency_ms(call, warmup=10, repeat=50):
@@ -144,3 +183,25 @@ def latency_ms(call, warmup=10, repeat=50):
 def rows_of(tensor):
     """How many rows a tensor has when every axis but the last is flattened."""
     return math.prod(tensor.shape[:-1])
+
+
+def warm_up(cache, keys, jobs=1):
+    """Compiles every key of ``keys``; with ``jobs`` above 1 in that many processes, which share TileLang's disk cache.
+
+    Returns how many keys there were. After it no call of these shapes compiles.
+    """
+    keys = list(keys)
+    if jobs > 1 and len(keys) > 1:
+        import multiprocessing
+
+        with multiprocessing.get_context("spawn").Pool(min(jobs, len(keys))) as pool:
+            pool.starmap(_compile_one, [(cache.build, key) for key in keys], chunksize=1)
+    for key in keys:
+        cache.get(**key)
+    return len(keys)
+
+
+def _compile_one(build, key):
+    import tilelang
+
+    tilelang.compile(build(**key), target=tilelang_target(key["arch"]))
