@@ -16,6 +16,8 @@ from tilegen.expr import to_python
 from tilegen.families.family import family_of
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
+from tilegen.plan.instances import listed_values, static_shapes, witnesses
+from tilegen.targets import target as chip
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
@@ -90,7 +92,8 @@ def context_of(spec: Spec) -> dict[str, Any]:
     """What every template sees; the family adds its own names."""
     by_arch = cases_by_arch(spec)
     lines = {name: spec.span(f"tile.{name}").line for name in spec.tile}
-    tables = tile_tables(by_arch, lines)
+    own = family_of(spec).context(spec, by_arch)
+    tables = tile_tables(by_arch, lines, ("schedule", *own["factory_parameters"]))
     shared = {
         "version": __version__,
         "tilelang_version": TILELANG_VERSION,
@@ -101,17 +104,39 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "kernel": spec.kernel,
         "arches": tuple(by_arch),
         "tables": tables,
-        "tile_names": tuple(dict.fromkeys(name for cases in by_arch.values() for case in cases for name in case.tiles)),
         "schedules": tuple(dict.fromkeys(case.tiles["schedule"] for cases in by_arch.values() for case in cases)),
+        "namespace": f"tilegen_{spec.sha256[:12]}",
         "total": all(_is_total(table) for table in tables),
         "dispatch_arguments": dispatch_arguments(spec),
         "static_dims": tuple(dim.name for dim in spec.dims if not dim.dynamic),
         "dynamic_dims": tuple(dim.name for dim in spec.dims if dim.dynamic),
         "declared": tuple((dim.name, declared_python(dim), declared_text(dim)) for dim in spec.dims),
+        "sm_counts": tuple((arch, chip(arch).part.sm_count) for arch in by_arch),
+        "static_values": tuple(
+            (dim.name, _tuple(listed_values(dim))) for dim in spec.dims if not dim.dynamic
+        ),
+        "probe_values": _probe_values(spec, by_arch),
         "cards": cards(spec, by_arch),
         "line": lambda path: spec.span(path).line,
     }
-    return {**shared, **family_of(spec).context(spec, by_arch)}
+    return {**shared, **own}
+
+
+def _tuple(values: tuple[Any, ...]) -> str:
+    return f"({values[0]},)" if len(values) == 1 else str(values)
+
+
+def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
+    """Values of the dynamic dims that together take every way through the tile rules, as a Python tuple."""
+    dynamic = [dim.name for dim in spec.dims if dim.dynamic]
+    found = {
+        tuple(dims[name] for name in dynamic)
+        for arch, cases_ in by_arch.items()
+        for static in static_shapes(spec)
+        for _, dims in witnesses(spec, arch, cases_, static)
+    }
+    ordered = sorted(found)
+    return _tuple(tuple(point[0] for point in ordered) if len(dynamic) == 1 else tuple(ordered))
 
 
 def _is_total(table: Table) -> bool:
@@ -125,23 +150,17 @@ def dispatch_arguments(spec: Spec) -> tuple[str, ...]:
 
 def declared_python(dim: Dim) -> str:
     """A Python condition that a value is in the declared domain of a dim."""
-    parts = []
-    ranged = [] if dim.min is None else [f"{dim.name} >= {dim.min}"]
-    if dim.dynamic and dim.min is None:
-        ranged.append(f"{dim.name} >= 1")
-    if dim.max is not None:
-        ranged.append(f"{dim.name} <= {dim.max}")
+    if dim.is_listed:
+        return f"{dim.name} in {_tuple(dim.values)}"
+    upper = "" if dim.max is None else f" <= {dim.max}"
+    parts = [f"{dim.min or 1} <= {dim.name}{upper}"]
     if dim.multiple_of not in (None, 1):
-        ranged.append(f"{dim.name} % {dim.multiple_of} == 0")
+        parts.append(f"{dim.name} % {dim.multiple_of} == 0")
     if dim.also is not None:
-        ranged.append(f"({to_python(dim.also)})" if " or " in to_python(dim.also) else to_python(dim.also))
-    if ranged and not dim.dynamic and dim.min is None:
-        ranged.insert(0, f"{dim.name} >= 1")
-    if dim.values and not dim.dynamic:
-        parts.append(f"{dim.name} in ({', '.join(map(str, dim.values))},)" if len(dim.values) == 1 else f"{dim.name} in {dim.values}")
-    if ranged:
-        parts.append(" and ".join(ranged))
-    return " or ".join(parts)
+        also = to_python(dim.also)
+        parts.append(f"({also})" if " or " in also else also)
+    text = " and ".join(parts)
+    return text if dim.dynamic or not dim.values else f"{dim.name} in {_tuple(dim.values)} or {text}"
 
 
 def declared_text(dim: Dim) -> str:

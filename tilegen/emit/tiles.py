@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,25 +29,25 @@ class Table:
     branches: tuple[Branch, ...]
 
 
-def tile_tables(cases_by_arch: Mapping[str, tuple[Case, ...]], lines: Mapping[str, int]) -> tuple[Table, ...]:
-    """Groups the targets whose cases are the same. ``lines`` maps a tile parameter to its line of the spec."""
+def tile_tables(
+    cases_by_arch: Mapping[str, tuple[Case, ...]], lines: Mapping[str, int], parameters: Collection[str]
+) -> tuple[Table, ...]:
+    """Groups the targets whose cases are the same. ``lines`` maps a tile parameter to its line of the spec.
+
+    ``parameters`` are the tile values that the kernel takes as arguments; the others are printed into it.
+    """
     grouped: dict[tuple[Branch, ...], list[str]] = {}
     for arch, cases in cases_by_arch.items():
-        branches = tuple(_branch(case, lines) for case in cases)
+        branches = tuple(_branch(case, lines, parameters) for case in cases)
         grouped.setdefault(branches, []).append(arch)
     return tuple(Table(tuple(arches), branches) for branches, arches in grouped.items())
 
 
-def _branch(case: Case, lines: Mapping[str, int]) -> Branch:
+def _branch(case: Case, lines: Mapping[str, int], parameters: Collection[str]) -> Branch:
     guard = "" if case.guard is True else to_python(case.guard)
-    values = tuple((name, _value(value)) for name, value in case.tiles.items() if _is_plain(value))
+    values = tuple((name, _value(value)) for name, value in case.tiles.items() if name in parameters)
     used = sorted({lines[name] for name, index in case.chosen.items() if index >= 0 and name in lines})
     return Branch(guard, values, ", ".join(str(line) for line in used))
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a tile value is a number or a word: tables such as a swizzle are printed into the kernel itself."""
-    return isinstance(value, (int, str)) or hasattr(value, "free_symbols")
 
 
 def _value(value: Any) -> str:

@@ -85,7 +85,7 @@ def witnesses(
     pending = [(case, condition) for case, condition in pending if condition is not False]
     if all(condition is True for _, condition in pending):
         for case, _ in pending:
-            yield case, {**static, **{dim.name: probes(dim, ())[-1] for dim in dynamic}}
+            yield case, {**static, **{dim.name: representative(dim) for dim in dynamic}}
         return
     thresholds = tuple(sorted({c for _, condition in pending for c in _constants(condition)}))
     for values in itertools.product(*(probes(dim, thresholds) for dim in dynamic)):
@@ -99,13 +99,17 @@ def witnesses(
             return
 
 
+def representative(dim: Dim) -> int:
+    """One ordinary value of a dynamic dim: its last listed one, else the largest power of two up to 4096."""
+    if dim.values:
+        return dim.values[-1]
+    return max((2**exponent for exponent in range(13) if dim.contains(2**exponent)), default=dim.range.lo or 1)
+
+
 def probes(dim: Dim, thresholds: tuple[int, ...]) -> tuple[int, ...]:
     """Values of a dynamic dim to try: its listed ones, powers of two, and both sides of each threshold."""
-    high = dim.range.hi or 2**20
-    powers = [2**exponent for exponent in range(0, 21)]
-    candidates = {*dim.values, *powers, *(t + d for t in thresholds for d in (-1, 0, 1))}
-    inside = sorted(value for value in candidates if dim.contains(value) and value <= high)
-    return tuple(value for value in inside if value <= 4096) or tuple(inside) if not thresholds else tuple(inside)
+    candidates = {*dim.values, *(2**exponent for exponent in range(21)), *(t + d for t in thresholds for d in (-1, 0, 1))}
+    return tuple(sorted(value for value in candidates if dim.contains(value)))
 
 
 def _constants(condition: Any) -> set[int]:

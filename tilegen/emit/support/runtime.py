@@ -21,7 +21,7 @@ ARCH_OF_CAPABILITY = {
 }
 
 
-class UnsupportedDevice(RuntimeError):
+class UnsupportedDeviceError(RuntimeError):
     """The device is not one that the kernel was proved for."""
 
 
@@ -116,7 +116,7 @@ def _signature(argument):
 
 
 def check_tensor(op, name, tensor, shape, dtypes, device=None):
-    """Raises unless ``tensor`` is a contiguous CUDA tensor of ``shape`` (None: any extent) with one of ``dtypes``."""
+    """Raises unless ``tensor`` is a contiguous CUDA tensor of ``shape`` (None: any extent, ...: any axes) with one of ``dtypes``."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{op}: `{name}` must be a torch.Tensor, got {type(tensor).__name__}")
     if not tensor.is_cuda:
@@ -126,8 +126,8 @@ def check_tensor(op, name, tensor, shape, dtypes, device=None):
     if tensor.dtype not in dtypes:
         names = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise TypeError(f"{op}: `{name}` has dtype {str(tensor.dtype).removeprefix('torch.')}, expected {names}")
-    if tensor.dim() != len(shape) or any(want not in (None, got) for want, got in zip(shape, tensor.shape)):
-        want = ", ".join("*" if extent is None else str(extent) for extent in shape)
+    if not _fits(tensor.shape, shape):
+        want = ", ".join({None: "*", ...: "..."}.get(extent, str(extent)) for extent in shape)
         raise ValueError(f"{op}: `{name}` has shape {tuple(tensor.shape)}, expected ({want})")
     if not tensor.is_contiguous():
         raise ValueError(
@@ -138,6 +138,12 @@ def check_tensor(op, name, tensor, shape, dtypes, device=None):
         raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of 16 bytes")
 
 
+def _fits(got, want):
+    if want and want[0] is ...:
+        want = (None,) * (len(got) - len(want) + 1) + tuple(want[1:])
+    return len(got) == len(want) and all(w in (None, g) for g, w in zip(got, want, strict=True))
+
+
 def check_no_grad(op, arguments):
     """Raises where autograd would silently lose a gradient: the kernel has no backward."""
     if any(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in arguments):
@@ -145,10 +151,10 @@ def check_no_grad(op, arguments):
 
 
 def check_arch(op, device, arches):
-    """The architecture of ``device``; raises :class:`UnsupportedDevice` unless it is one of ``arches``."""
+    """The architecture of ``device``; raises :class:`UnsupportedDeviceError` unless it is one of ``arches``."""
     arch = arch_of(device.index)
     if arch not in arches:
-        raise UnsupportedDevice(
+        raise UnsupportedDeviceError(
             f"{op}: {torch.cuda.get_device_name(device)} is {arch}; the kernel was proved for {', '.join(arches)}. "
             f"Add [target.{arch}] to the spec and build again"
         )
@@ -161,6 +167,15 @@ def check_declared(op, domain, **dims):
         contains, words = domain[name]
         if not contains(value):
             raise ValueError(f"{op}: {name} = {value} is outside the domain that the tiling was proved for: {words}")
+
+
+def kernel_source(prim_func, arch):
+    """The CUDA (or HIP) source that TileLang makes of ``prim_func`` for ``arch``. Needs no GPU."""
+    import tilelang
+    from tilelang import tvm
+
+    with tvm.target.Target(tilelang_target(arch)) as target:
+        return tilelang.lower(prim_func, target=target).kernel_source
 
 
 def latency_ms(call, warmup=10, repeat=50):
