@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ class Verdict:
     undecided: int
     plans: int
     rules: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    methods: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
@@ -94,6 +96,7 @@ def check(spec: Spec) -> Verdict:
         tally[Status.UNDECIDED],
         count,
         _by_rule(results),
+        Counter(result.outcome.method for result in results),
         time.perf_counter() - started,
     )
 

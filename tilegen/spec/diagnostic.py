@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -77,6 +77,26 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
         "see": diagnostic.see,
         "related": [{"span": _span_json(span), "message": message} for span, message in diagnostic.related],
     }
+
+
+def from_json(data: Mapping[str, Any]) -> Diagnostic:
+    """The diagnostic that :func:`to_json` wrote. KeyError, TypeError or ValueError for anything else."""
+    return Diagnostic(
+        code=data["code"],
+        name=data["name"],
+        severity=Severity(data["severity"]),
+        message=data["message"],
+        span=_span(data["span"]),
+        label=data["label"],
+        notes=tuple(data["notes"]),
+        help=tuple(data["help"]),
+        see=data["see"],
+        related=tuple((Span(**entry["span"]), entry["message"]) for entry in data["related"]),
+    )
+
+
+def _span(data: Mapping[str, Any] | None) -> Span | None:
+    return None if data is None else Span(**data)
 
 
 def _span_json(span: Span | None) -> dict[str, Any] | None:
