@@ -71,7 +71,8 @@ def test_amd_takes_mfma_of_sixteen():
         ({"m": 128, "n": 128, "k": 24, "threads": 128}, "lowering", "D8"),
         ({"m": 128, "n": 128, "k": 16, "threads": 128, "operand": "float8_e4m3fn", "transpose_b": True}, "nvcc", "D8"),
         ({"m": 128, "n": 128, "k": 64, "threads": 128, "operand": "bfloat16", "accumulator": "bfloat16"}, "nvcc", "D9"),
-        ({"m": 128, "n": 128, "k": 64, "threads": 128, "chip": "sm_80", "operand": "float8_e4m3fn"}, "nvcc", "D9"),
+        ({"m": 128, "n": 128, "k": 64, "threads": 128, "chip": "sm_80", "operand": "float8_e4m3fn"}, "run", "D11"),
+        ({"m": 192, "n": 16, "k": 32, "threads": 512, "chip": "gfx942"}, "run", "I3"),
     ],
 )
 def test_what_is_refused(case, stage, rule):
