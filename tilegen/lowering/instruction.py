@@ -57,7 +57,7 @@ class GemmPath:
 @dataclass(frozen=True)
 class GemmRefusal:
     stage: Stage
-    """What stops: TileLang's lowering, nvcc, or nothing before the kernel runs, and then traps or leaves columns out."""
+    """What stops: TileLang, nvcc, or nothing until the kernel runs, and then traps or leaves columns out."""
     rule: str
     """The rule's id, e.g. `D3`."""
     reason: str
