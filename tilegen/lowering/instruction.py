@@ -131,6 +131,18 @@ def wgmma_obstacle(
     return None
 
 
+def operand_continuity(path: GemmPath, operand: Literal["A", "B"], columns: int, *, transposed: bool) -> int:
+    """Elements of a row of a gemm operand in shared memory that its swizzle span must divide.
+
+    `columns`: the row of the operand's buffer. A row along K is taken whole. A row along M or N is what one WGMMA
+    instruction covers of it, so that the span never crosses from one instruction into the next.
+    """
+    along_k = transposed == (operand == "B")
+    if path.instruction != "wgmma" or along_k:
+        return columns
+    return WGMMA_MIN_M if operand == "A" else path.n
+
+
 def wgmma_n(columns_per_warp: int) -> int:
     """N of the WGMMA instruction for so many columns a warp (N / n_warp)."""
     fallback = gcd(columns_per_warp, 256)
