@@ -20,8 +20,9 @@ What happens where it cannot depends on who asked:
 A stride that is only known at run time passes all of this and fails at the first call, if it is no multiple of 16
 bytes: the caller must prove it.
 
-Source: tilelang src/cuda/op/copy.cc, AnalyzeTMABulkCopy; cuda/op/gemm/gemm_wgmma.py, infer_shared_layout; src/cuda/op/copy_analysis.cc, CheckBulkLoad, CheckBulkStore,
-CheckGlobalStrides; src/layout/gemm_layouts.cc, MakeGemmABLayoutHopper; limits from the CUDA driver API.
+Source: tilelang src/cuda/op/copy.cc, AnalyzeTMABulkCopy; cuda/op/gemm/gemm_wgmma.py, infer_shared_layout;
+src/cuda/op/copy_analysis.cc, CheckBulkLoad, CheckBulkStore, CheckGlobalStrides; src/layout/gemm_layouts.cc,
+MakeGemmABLayoutHopper; limits from the CUDA driver API.
 """
 
 from dataclasses import dataclass
