@@ -103,7 +103,7 @@ def compare(op: str, a: Size, b: Size) -> Condition:
         return COMPARISONS[op](a, b)
     import sympy
 
-    difference = a - b
+    difference: Any = a - b
     if difference.is_Integer:
         return COMPARISONS[op](int(difference), 0)
     # evaluate=False: sympy's own evaluation searches for long and may rewrite what the spec says.

@@ -10,7 +10,7 @@ from tilegen.expr.arith import Condition, Size
 
 
 def evaluate(expr: Size | Condition, env: Mapping[str, int]) -> int | bool:
-    """The value where each name has the value in `env`. KeyError for a name without one, ZeroDivisionError as in Python."""
+    """The value where names have the values in `env`. KeyError for a missing name; ZeroDivisionError as in Python."""
     value = substitute(expr, env)
     if not isinstance(value, int):
         raise KeyError(", ".join(sorted(free_names(value))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 
-from tilegen.expr.formula import NAMES, Where
+from tilegen.expr.formula import MAX_PRODUCT, NAMES, Where
 from tilegen.expr.text import AND, ATOM, COMPARE, NOT, OR, POWER, PRODUCT, SUM, UNARY
 
 _ATOM = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\]|\([^()]*\))*|\d+(\.\d+)?")
@@ -22,14 +22,14 @@ def formula_to_text(expr: Any) -> str:
 def formula_to_tilelang(expr: Any, names: Mapping[str, str]) -> str:
     """The formula as a TileLang expression; `names` gives the source for each input ("acc" -> "c_frag[i, j]").
 
-    Written as an expert would: relu is `T.max(x, 0)`, silu is `x / (1 + T.exp(-x))`. Arguments that such a form repeats are
-    repeated here; bind them first with `repeated_terms`.
+    Written as an expert would: relu is `T.max(x, 0)`, silu is `x / (1 + T.exp(-x))`. An argument that such a form
+    repeats is repeated here; bind it first with `repeated_terms`.
     """
     return _TileLang(names).text(expr, OR)
 
 
 def formula_to_torch(expr: Any, names: Mapping[str, str], *, scalars: Collection[str] = ()) -> str:
-    """The formula over float64 torch tensors. Dims and `scalars` are Python numbers, and so is what holds only those."""
+    """The formula over float64 torch tensors. Dims and `scalars` are Python numbers, and so is what holds only them."""
     return _Torch(names, scalars).text(expr, OR)
 
 
@@ -129,7 +129,7 @@ class _TileLang(_Text):
             return super().power(e)
         if exponent == -1:
             return f"1 / {self.text(base, UNARY)}", PRODUCT
-        if exponent.is_Integer and 2 <= int(exponent) <= 4:
+        if exponent.is_Integer and 2 <= int(exponent) <= MAX_PRODUCT:
             return " * ".join([self.text(base, UNARY)] * int(exponent)), PRODUCT
         if exponent.is_Number and float(exponent) in (0.5, -0.5):
             return self.function("T.sqrt" if float(exponent) > 0 else "T.rsqrt", base)

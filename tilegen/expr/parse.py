@@ -1,7 +1,7 @@
 """Text to expressions, by walking Python's syntax tree against a whitelist.
 
-Specs arrive in pull requests from strangers, so nothing here evaluates text, and the limits below are checked before the
-work that they bound. Three languages share the walk: integers (sizes), conditions, and formulas over real numbers.
+Specs arrive in pull requests from strangers, so nothing here evaluates text, and the limits below are checked before
+the work that they bound. Three languages share the walk: integers (sizes), conditions, and formulas over real numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 import difflib
 import math
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilegen.expr import arith
@@ -34,7 +34,11 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
-_INTEGER_FUNCTIONS = {"min": arith.minimum, "max": arith.maximum, "ceildiv": arith.ceil_div}
+_INTEGER_FUNCTIONS: dict[str, Callable[..., Size]] = {
+    "min": arith.minimum,
+    "max": arith.maximum,
+    "ceildiv": arith.ceil_div,
+}
 
 
 def parse_integer(text: str, names: Collection[str]) -> Size:
@@ -48,7 +52,7 @@ def parse_condition(text: str, names: Collection[str]) -> Condition:
 
 
 def parse_formula(text: str, names: Collection[str], *, integers: Collection[str] = ()) -> sympy.Expr:
-    """A real-valued formula; names in `integers` are dims. Its order of operations is kept as written. Raises ExprError."""
+    """A real-valued formula, its order of operations kept; names in `integers` are dims. Raises ExprError."""
     return _FormulaWalk(text, names, integers).formula(_syntax(text))
 
 
@@ -101,7 +105,7 @@ def _limit(tree: ast.expr, shift: int, length: int) -> None:
         if not below:
             return
         level = below
-    raise ExprError(f"the expression is nested more than {MAX_NESTING} deep", 0, length)
+    raise ExprError("the expression is nested too deep, or has too many terms in a row", 0, length)
 
 
 def _fail(message: str, node: ast.AST, help: str = "") -> NoReturn:
@@ -187,7 +191,7 @@ class _Walk:
         left = node.left
         for op, right in zip(node.ops, node.comparators, strict=True):
             if isinstance(op, (ast.In, ast.NotIn)):
-                found = self._membership(left, right)
+                found = self.membership(left, right)
                 yield arith.negate(found) if isinstance(op, ast.NotIn) else found
             elif type(op) in _COMPARISONS:
                 yield self.comparison(_COMPARISONS[type(op)], left, right)
@@ -198,7 +202,7 @@ class _Walk:
     def comparison(self, op: str, left: ast.expr, right: ast.expr) -> Condition:
         return arith.compare(op, self.integer(left), self.integer(right))
 
-    def _membership(self, left: ast.expr, right: ast.expr) -> Condition:
+    def membership(self, left: ast.expr, right: ast.expr) -> Condition:
         if not isinstance(right, (ast.Tuple, ast.List)):
             _fail("`in` needs a list of values", right, "write `C in (96, 192)`; for one value write `C == 96`")
         value = self.integer(left)
@@ -286,6 +290,9 @@ class _FormulaWalk(_Walk):
             _fail(f"`{name}` takes {count} argument{'' if count == '1' else 's'}", node)
         return function.node(*(self.formula(a) for a in node.args))
 
+    def membership(self, left: ast.expr, right: ast.expr) -> Condition:
+        return _fail("`in` has no meaning for real numbers", right, "compare with < and >")
+
     def comparison(self, op: str, left: ast.expr, right: ast.expr) -> Condition:
         from tilegen.expr import formula
 
@@ -298,9 +305,8 @@ def _is_not(node: ast.expr) -> bool:
 
 def nearest(name: str, known: Collection[str]) -> str:
     """A help line for an unknown name: the nearest known one, or the list."""
-    matches = difflib.get_close_matches(name[:64], list(known), n=1, cutoff=0.5)
-    if not matches:
-        matches = [k for k in known if k.lower() == name.lower()]
-    if matches:
-        return f"did you mean `{matches[0]}`?"
-    return f"known here: {', '.join(sorted(known))}" if known else "no name is known here"
+    if not known:
+        return "no name is known here"
+    lowered = {k.lower(): k for k in sorted(known)}
+    match = difflib.get_close_matches(name[:64].lower(), list(lowered), n=1, cutoff=0.5)
+    return f"did you mean `{lowered[match[0]]}`?" if match else f"known here: {', '.join(sorted(known))}"

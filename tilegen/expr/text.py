@@ -124,7 +124,7 @@ def _to_z3(e: Any, names: Mapping[str, Any], z3: Any) -> Any:
         return names[e.name]
     args = [_to_z3(arith.native(a), names, z3) for a in e.args]
     if e.is_Relational:
-        return arith_compare(e.rel_op, *args)
+        return _z3_compare(e.rel_op, *args)
     kind = type(e).__name__
     if kind == "Add":
         return z3.Sum(args)
@@ -143,10 +143,10 @@ def _to_z3(e: Any, names: Mapping[str, Any], z3: Any) -> Any:
         return _z3_floor(a, b, e.args[1], z3)
     if kind == "CeilDiv":
         return -_z3_floor(-a, b, e.args[1], z3)
-    return a - b * _z3_floor(a, b, e.args[1], z3) if not e.args[1].is_positive else a % b
+    return a - b * _z3_floor(a, b, e.args[1], z3) if not e.args[1].is_nonnegative else a % b
 
 
-def arith_compare(op: str, a: Any, b: Any) -> Any:
+def _z3_compare(op: str, a: Any, b: Any) -> Any:
     """The comparison of two z3 terms."""
     return {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -56,14 +55,14 @@ class Document:
         return place.key if place else Span(self.file, 1, 1, 1, 1)
 
     def inside(self, path: Path, start: int, end: int) -> Span:
-        """The span of characters start..end of the string value at `path`; the whole value where escapes hide the place."""
+        """The span of characters start..end of the string at `path`; the whole string where escapes hide the place."""
         span = self.span(path)
         if span.line != span.end_line:
             return span
         written = self.text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
         quotes = 3 if written[:3] in ('"""', "'''") else 1
         value = written[quotes:-quotes]
-        if "\\" in value or not written[:1] in ("'", '"'):
+        if "\\" in value or written[:1] not in ("'", '"'):
             return span
         start, end = min(start, len(value)), min(max(end, start + 1), len(value) + 1)
         column = span.column + quotes
@@ -79,7 +78,9 @@ class Document:
 def parse_document(data: bytes, file: str) -> Document:
     """The document in `data`. Raises SpecError for bytes that are not TOML, with the place."""
     if len(data) > MAX_BYTES:
-        raise SpecError([_error("spec-too-large", f"the file has {len(data)} bytes; a spec has at most {MAX_BYTES}", None)])
+        raise SpecError(
+            [_error("spec-too-large", f"the file has {len(data)} bytes; a spec has at most {MAX_BYTES}", None)]
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as e:
@@ -128,7 +129,13 @@ def _toml_errors(message: str, text: str, file: str) -> list[Diagnostic]:
     else:
         line, column = len(lines), len(lines[-1]) + 1
     what = match["message"] if match else "a number is too long"
-    return [_error("spec-bad-toml", f"this is not TOML: {what[:1].lower()}{what[1:]}", Span(file, line, column, line, column + 1))]
+    return [
+        _error(
+            "spec-bad-toml",
+            f"this is not TOML: {what[:1].lower()}{what[1:]}",
+            Span(file, line, column, line, column + 1),
+        )
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -216,7 +223,7 @@ class _Places:
                 self.places[(*path, index)] = Place(span, span)
                 self._value(child, (*path, index))
 
-    def _keys(self, node: Any) -> Iterator[Any]:
+    def _keys(self, node: Any) -> list[Any]:
         """The simple keys of a key; tree-sitter nests a dotted key to the left."""
         stack, keys = [node], []
         while stack:
@@ -225,7 +232,8 @@ class _Places:
                 stack += top.named_children
             else:
                 keys.append(top)
-        return reversed(keys)
+        keys.reverse()
+        return keys
 
     def _key_text(self, node: Any) -> str:
         text: str = node.text.decode("utf-8")

@@ -138,7 +138,9 @@ def _read_targets(
         path: doc.Path = ("target", arch)
         known = known_archs()
         if not _ARCH.fullmatch(arch) or (known and arch not in known):
-            reader.error("spec-unknown-target", f"there is no chip `{arch[:70]}`", path, at_key=True, help=nearest(arch, known))
+            reader.error(
+                "spec-unknown-target", f"there is no chip `{arch[:70]}`", path, at_key=True, help=nearest(arch, known)
+            )
             continue
         entry = reader.table(path, raw, keys.TARGET)
         targets.append(
@@ -183,7 +185,13 @@ def _read_allow(reader: Reader, value: Any) -> tuple[Allow, ...]:
     for rule, raw in reader.table(("allow",), value).items():
         path: doc.Path = ("allow", rule)
         if not _RULE_ID.fullmatch(rule):
-            reader.error("spec-unknown-rule", f"`{rule[:70]}` is not the id of a rule", path, at_key=True, help="rule ids look like TG-C4")
+            reader.error(
+                "spec-unknown-rule",
+                f"`{rule[:70]}` is not the id of a rule",
+                path,
+                at_key=True,
+                help="rule ids look like TG-C4",
+            )
         reason = reader.string(path, raw)
         if reason is not None and not reason.strip():
             reader.error("spec-no-reason", "an accepted finding needs a reason", path)
@@ -204,7 +212,11 @@ def _read_tests(
         known = {name: keys.Key({}, "", required=True) for name in dims} | {"dtype": keys.Key({}, "")}
         before = len(reader.diagnostics)
         entry = reader.table(path, raw, known, "a table with a value for each dim")
-        dtype = reader.word((*path, "dtype"), entry.pop("dtype"), dtypes, "a dtype of this spec", keys.DTYPE_ALIASES) if "dtype" in entry else None
+        dtype = (
+            reader.word((*path, "dtype"), entry.pop("dtype"), dtypes, "a dtype of this spec", keys.DTYPE_ALIASES)
+            if "dtype" in entry
+            else None
+        )
         sizes = {name: reader.integer((*path, name), size) for name, size in entry.items()}
         for name, size in sizes.items():
             if size is not None and not dims[name].contains(size):

@@ -34,12 +34,17 @@ def read_dims(reader: Reader, value: Any, section: FamilySection) -> dict[str, D
 def _read_dim(reader: Reader, path: Path, name: str, value: Any) -> Dim | None:
     before = len(reader.diagnostics)
     if not isinstance(value, dict):
-        help = f"write {name} = {{ values = {value} }}" if isinstance(value, list) else f"write {name} = {{ values = [{value}] }}"
+        help = (
+            f"write {name} = {{ values = {value} }}"
+            if isinstance(value, list)
+            else f"write {name} = {{ values = [{value}] }}"
+        )
         reader.wrong_type(path, "a table", value, help=help if isinstance(value, (int, list)) else "")
         return None
     entry = reader.table(path, value, DIM)
     values = tuple(
-        v for p, e in reader.array((*path, "values"), entry.get("values", []), "a list of integers")
+        v
+        for p, e in reader.array((*path, "values"), entry.get("values", []), "a list of integers")
         if (v := reader.integer(p, e)) is not None
     )
     bounds = {k: reader.integer((*path, k), entry[k]) for k in ("min", "max", "multiple_of") if k in entry}
@@ -61,7 +66,9 @@ def _read_dim(reader: Reader, path: Path, name: str, value: Any) -> Dim | None:
     )
 
 
-def _check_domain(reader: Reader, path: Path, name: str, entry: dict[str, Any], values: tuple[int, ...], also: Any) -> None:
+def _check_domain(
+    reader: Reader, path: Path, name: str, entry: dict[str, Any], values: tuple[int, ...], also: Any
+) -> None:
     low, high, step = entry.get("min", 1), entry.get("max"), entry.get("multiple_of", 1)
     if "values" in entry and not values:
         reader.error("spec-empty-domain", f"`{name}` has an empty list of values", (*path, "values"))

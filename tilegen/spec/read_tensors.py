@@ -145,7 +145,10 @@ def _check_shape(
 ) -> None:
     if role is None and not section.extra_shapes:
         reader.error(
-            "spec-unknown-tensor", f"{section.name} has no tensor `{name}`", path, at_key=True,
+            "spec-unknown-tensor",
+            f"{section.name} has no tensor `{name}`",
+            path,
+            at_key=True,
             help=nearest(name, section.tensors),
         )
         return
@@ -163,7 +166,12 @@ def _check_same_as(reader: Reader, tensors: Mapping[str, Tensor], table: Mapping
         path: Path = ("tensors", name, "dtype")
         if tensor.same_as not in tensors:
             if tensor.same_as not in table:
-                reader.error("spec-unknown-name", f"there is no tensor `{tensor.same_as}`", path, help=nearest(tensor.same_as, tensors))
+                reader.error(
+                    "spec-unknown-name",
+                    f"there is no tensor `{tensor.same_as}`",
+                    path,
+                    help=nearest(tensor.same_as, tensors),
+                )
             continue
         seen = [name]
         while (other := tensors.get(seen[-1])) is not None and other.same_as is not None:
@@ -186,7 +194,11 @@ def read_scalars(reader: Reader, value: Any, taken: Mapping[str, Any]) -> dict[s
             reader.error("spec-bad-name", problem, path, at_key=True)
             continue
         entry = reader.table(path, raw, SCALAR)
-        dtype = reader.word((*path, "dtype"), entry["dtype"], ("float32", "float64", "int32", "int64"), "a scalar dtype") if "dtype" in entry else None
+        dtype = (
+            reader.word((*path, "dtype"), entry["dtype"], ("float32", "float64", "int32", "int64"), "a scalar dtype")
+            if "dtype" in entry
+            else None
+        )
         doc = reader.string((*path, "doc"), entry["doc"]) if "doc" in entry else ""
         if dtype:
             scalars[name] = Scalar(name=name, dtype=dtype, doc=doc or "")
@@ -199,6 +211,9 @@ def check_dims_bound(reader: Reader, dims: Mapping[str, Dim], tensors: Mapping[s
     for name in dims:
         if name not in bound:
             reader.error(
-                "spec-unbound-dim", f"no tensor has `{name}` as an axis", ("dims", name), at_key=True,
+                "spec-unbound-dim",
+                f"no tensor has `{name}` as an axis",
+                ("dims", name),
+                at_key=True,
                 help="a dim is read off the shape of a tensor; remove it or give a tensor that has it",
             )

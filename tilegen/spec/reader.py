@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from tilegen.expr import ExprError, nearest, parse_condition, parse_formula, parse_integer
+from tilegen.spec import keys
 from tilegen.spec.diagnostic import Diagnostic, Severity
 from tilegen.spec.document import Document, Path
 from tilegen.spec.keys import Key
@@ -53,7 +54,9 @@ class Reader:
 
     # -- tables and keys
 
-    def table(self, path: Path, value: Any, keys: Mapping[str, Key] | None = None, what: str = "a table") -> dict[str, Any]:
+    def table(
+        self, path: Path, value: Any, keys: Mapping[str, Key] | None = None, what: str = "a table"
+    ) -> dict[str, Any]:
         """The table at `path`, with its unknown and missing keys reported; an empty one if it is no table."""
         if not isinstance(value, dict):
             self.wrong_type(path, what, value)
@@ -71,7 +74,13 @@ class Reader:
     def unknown_key(self, path: Path, key: str, known: Collection[str]) -> None:
         """Reports `key` of the table at `path`."""
         where = f" in [{_dotted(path)}]" if path else ""
-        self.error("spec-unknown-key", f"unknown key `{_short(key)}`{where}", (*path, key), at_key=True, help=nearest(key, known))
+        self.error(
+            "spec-unknown-key",
+            f"unknown key `{_short(key)}`{where}",
+            (*path, key),
+            at_key=True,
+            help=_belongs(path, key) or nearest(key, known),
+        )
 
     def missing_key(self, path: Path, key: str, help: str = "") -> None:
         """Reports that the table at `path` lacks `key`."""
@@ -124,7 +133,9 @@ class Reader:
             return None
         return float(value)
 
-    def word(self, path: Path, value: Any, choices: Collection[str], what: str, aliases: Mapping[str, str] | None = None) -> str | None:
+    def word(
+        self, path: Path, value: Any, choices: Collection[str], what: str, aliases: Mapping[str, str] | None = None
+    ) -> str | None:
         """One of `choices`."""
         text = self.string(path, value)
         if text is None:
@@ -132,9 +143,21 @@ class Reader:
         if text not in choices:
             known = (aliases or {}).get(text.lower())
             help = f"did you mean `{known}`?" if known else nearest(text, choices)
-            self.error("spec-unknown-word", f"`{_short(text)}` is not {what}", path, help=help)
+            self.unknown_word(path, text, choices, what, help)
             return None
         return text
+
+    def unknown_word(self, path: Path, text: str, choices: Collection[str], what: str, help: str = "") -> None:
+        """Reports a word that is none of `choices`."""
+        few = len(choices) <= 8 and not (help or nearest(text, choices)).startswith("known")
+        notes = (f"the choices are {', '.join(choices)}",) if few and len(choices) > 1 else ()
+        self.error(
+            "spec-unknown-word",
+            f"`{_short(text)}` is not {what}",
+            path,
+            notes=notes,
+            help=help or nearest(text, choices),
+        )
 
     def array(self, path: Path, value: Any, what: str) -> list[tuple[Path, Any]]:
         """The elements of an array with their paths; none if it is no array."""
@@ -181,6 +204,13 @@ class Reader:
         except ExprError as e:
             self.error_at("spec-bad-expression", e.message, self.document.inside(path, e.start, e.end), help=e.help)
             return None
+
+
+def _belongs(path: Path, key: str) -> str:
+    """Help for a key of the whole spec that stands below a table header."""
+    if path and key in keys.SPEC:
+        return f"`{key}` belongs to the whole spec: put it above the first [table]"
+    return ""
 
 
 def _dotted(path: Path) -> str:

@@ -62,8 +62,8 @@ class Compute(BaseModel):
 class TileParam:
     """One key of `[tile]`.
 
-    kind "int" takes integers and expressions (and the words in `choices`, such as "auto"), "enum" the words in `choices`,
-    "bool" true and false, "swizzle" a table of panel and order, or false.
+    kind "int" takes integers and expressions (and the words in `choices`, such as "auto"), "enum" the words in
+    `choices`, "bool" true and false, "swizzle" a table of panel and order, or false.
     """
 
     doc: str
@@ -85,8 +85,8 @@ class DimRole:
 class TensorRole:
     """A tensor that the family knows by name.
 
-    `shapes` are the layouts it may have. A role with `dtypes` or `same_as` has defaults, and may be left out of the spec;
-    it is then present with its first shape, unless it is `optional`.
+    `shapes` are the layouts it may have. A role with `dtypes` or `same_as` has defaults, and may be left out of the
+    spec; it is then present with its first shape, unless it is `optional`.
     """
 
     doc: str
@@ -101,8 +101,8 @@ class TensorRole:
 class FamilySection:
     """The spec section of a family, or of one variant of it.
 
-    `extra_shapes` are the shapes that further tensors, known to the family only through its formulas, may have; none are
-    admitted if it is empty. `variants` are sections of their own; `compute` is None where a variant must be named.
+    `extra_shapes` are the shapes that further tensors, known to the family only through its formulas, may have; none
+    are admitted if it is empty. `variants` are sections of their own; `compute` is None where a variant must be named.
     """
 
     name: str

@@ -43,7 +43,10 @@ SECTION = FamilySection(
         "threads": TileParam("threads that compute; a producer warp group comes on top"),
         "stages": TileParam("tiles of a and b in flight"),
         "policy": TileParam(
-            "how warps divide the output tile", kind="enum", choices=("square", "full_row", "full_col"), default="square"
+            "how warps divide the output tile",
+            kind="enum",
+            choices=("square", "full_row", "full_col"),
+            default="square",
         ),
         "swizzle": TileParam(
             "order of the output tiles for reuse in L2: panels of `panel` tiles, walked by row or column",
@@ -59,7 +62,7 @@ SECTION = FamilySection(
         "split_k": "`split_k` blocks for each output tile, which add up through a workspace",
         "stream_k": "one block for each SM, each with an equal share of all K steps",
     },
-    example='''\
+    example="""\
 [dims]
 M = { dynamic = true, max = 65_536, doc = "rows" }
 N = { values = [4096, 8192] }
@@ -85,5 +88,5 @@ policy = "square"              # square | full_row | full_col
 swizzle = { panel = 10, order = "row" }
 
 [target.sm_90a]
-''',
+""",
 )
