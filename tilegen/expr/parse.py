@@ -24,6 +24,7 @@ MAX_LENGTH = 2000
 MAX_NESTING = 40
 MAX_NODES = 400
 MAX_EXPONENT = 8
+MAX_DEGREE = 64
 MAX_INTEGER = 2**63 - 1
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -159,7 +160,10 @@ class _Walk:
             base, exponent = self.integer(node.left), self.integer(node.right)
             if not isinstance(exponent, int) or not 0 <= exponent <= MAX_EXPONENT:
                 _fail(f"an exponent must be a constant from 0 to {MAX_EXPONENT}", node.right)
-            return arith.native(base**exponent)
+            power = arith.native(base**exponent)
+            if _degree(power) > MAX_DEGREE:
+                _fail(f"the degree of this power is over {MAX_DEGREE}", node)
+            return power
         if isinstance(node.op, ast.Div):
             _fail("`/` does not give an integer", node, "write `//` to round down, or ceildiv(a, b) to round up")
         if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)):
@@ -254,6 +258,8 @@ class _FormulaWalk(_Walk):
             if operation is None:
                 return self.refuse(node)
             result = operation(self.formula(node.left), self.formula(node.right))
+            if isinstance(node.op, ast.Pow) and _degree(result) > MAX_DEGREE:
+                _fail(f"the degree of this power is over {MAX_DEGREE}", node)
             if result.has(sympy.zoo, sympy.nan, sympy.oo):
                 _fail("division by zero", node)
             return result
@@ -297,6 +303,20 @@ class _FormulaWalk(_Walk):
         from tilegen.expr import formula
 
         return formula.compare(op, self.formula(left), self.formula(right))
+
+
+def _degree(e: Any) -> float:
+    """An upper bound of the degree of a power, which bounds the size of its value; a number counts as a name."""
+    if isinstance(e, int) or not e.args:
+        return 1
+    if e.is_Pow:
+        base, exponent = e.args
+        if exponent.is_Number:
+            return _degree(base) * max(1.0, abs(float(exponent)))
+        # With a real exponent the power is a float, which is bounded; one of ints is not.
+        return _degree(base) if any(not s.is_integer for s in e.free_symbols) else math.inf
+    degrees = [_degree(a) for a in e.args]
+    return sum(degrees) if e.is_Mul else max(degrees)
 
 
 def _is_not(node: ast.expr) -> bool:

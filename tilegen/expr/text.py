@@ -7,6 +7,7 @@ from typing import Any
 
 from tilegen.expr import arith
 from tilegen.expr.arith import Condition, Size
+from tilegen.expr.parse import MAX_EXPONENT
 
 # Binding strength, as in Python.
 OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(9)
@@ -42,9 +43,18 @@ class _Printer:
         if e.is_Relational:
             return f"{self.text(e.lhs, SUM)} {e.rel_op} {self.text(e.rhs, SUM)}", COMPARE
         if e.is_Pow:
-            return f"{self.text(e.base, ATOM)} ** {e.exp}", POWER
+            return self._power(e)
         kind = type(e).__name__
         return getattr(self, f"_{kind.lower()}")(e)  # type: ignore[no-any-return]
+
+    def _power(self, e: Any) -> tuple[str, int]:
+        base, exponent = self.text(e.base, ATOM), int(e.exp)
+        if exponent <= MAX_EXPONENT:
+            return f"{base} ** {exponent}", POWER
+        # Powers multiply where they are nested; the language has small exponents only.
+        whole, rest = divmod(exponent, MAX_EXPONENT)
+        factors = [f"{base} ** {MAX_EXPONENT}"] * whole + [f"{base} ** {rest}"] * (rest > 0)
+        return " * ".join(factors), PRODUCT
 
     def _add(self, e: Any) -> tuple[str, int]:
         terms = sorted(e.args, key=lambda t: (bool(t.is_Number), bool(t.could_extract_minus_sign())))
