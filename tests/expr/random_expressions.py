@@ -19,8 +19,8 @@ def ceildiv(a: int, b: int) -> int:
 def _wrapped(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     pair = st.tuples(inner, inner)
     return st.one_of(
-        st.tuples(inner, st.sampled_from("+ - * // %".split()), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
-        st.tuples(inner, st.sampled_from("+ - * // %".split()), inner).map(" ".join),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map(" ".join),
         pair.map(lambda t: f"ceildiv({t[0]}, {t[1]})"),
         pair.map(lambda t: f"min({t[0]}, {t[1]})"),
         st.tuples(inner, inner, inner).map(lambda t: f"max({', '.join(t)})"),
@@ -32,7 +32,7 @@ def _wrapped(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 integers = st.recursive(st.one_of(st.sampled_from(NAMES), st.integers(0, 64).map(str)), _wrapped, max_leaves=8)
 
 _comparisons = st.one_of(
-    st.tuples(integers, st.sampled_from("== != < <= > >=".split()), integers).map(" ".join),
+    st.tuples(integers, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), integers).map(" ".join),
     st.tuples(integers, integers, integers).map(lambda t: f"{t[0]} < {t[1]} <= {t[2]}"),
     st.tuples(integers, st.lists(st.integers(0, 64), min_size=1, max_size=3)).map(lambda t: f"{t[0]} in {t[1]}"),
     st.tuples(integers, st.lists(st.integers(0, 64), min_size=1, max_size=3)).map(lambda t: f"{t[0]} not in {t[1]}"),
@@ -102,8 +102,8 @@ _numbers = st.one_of(st.integers(0, 4).map(str), st.sampled_from(["0.5", "2.25",
 
 def _formula(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(
-        st.tuples(inner, st.sampled_from("+ - * /".split()), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
-        st.tuples(inner, st.sampled_from("+ - * /".split()), inner).map(" ".join),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/"]), inner).map(" ".join),
         st.tuples(st.sampled_from(_UNARY), inner).map(lambda t: f"{t[0]}({t[1]})"),
         st.tuples(st.sampled_from(["log", "log2", "sqrt", "rsqrt"]), inner).map(lambda t: f"{t[0]}(abs({t[1]}) + 1)"),
         st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
