@@ -71,6 +71,8 @@ class TileParam:
     choices: tuple[str, ...] = ()
     required: bool = False
     default: str = "derived from the plan and the chip"
+    step: int = 8
+    """Values worth offering in place of a refused one are multiples of it."""
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ MLA_DECODE = FamilySection(
     tile={
         "BLOCK_H": TileParam("heads of a block"),
         "BLOCK_N": TileParam("keys of one step"),
-        "threads": TileParam("threads that compute"),
-        "stages": TileParam("key blocks in flight"),
+        "threads": TileParam("threads that compute", step=32),
+        "stages": TileParam("key blocks in flight", step=1),
         "policy": TileParam(
             "how warps divide the output tile",
             kind="enum",

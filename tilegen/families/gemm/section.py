@@ -40,8 +40,8 @@ SECTION = FamilySection(
         "BLOCK_M": TileParam("rows of the output tile"),
         "BLOCK_N": TileParam("columns of the output tile"),
         "BLOCK_K": TileParam("depth of one step of the reduction"),
-        "threads": TileParam("threads that compute; a producer warp group comes on top"),
-        "stages": TileParam("tiles of a and b in flight"),
+        "threads": TileParam("threads that compute; a producer warp group comes on top", step=32),
+        "stages": TileParam("tiles of a and b in flight", step=1),
         "policy": TileParam(
             "how warps divide the output tile",
             kind="enum",
@@ -53,8 +53,8 @@ SECTION = FamilySection(
             kind="swizzle",
             default="off",
         ),
-        "split_k": TileParam("blocks that share one output tile along K", default="1"),
-        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks together", default="8"),
+        "split_k": TileParam("blocks that share one output tile along K", default="1", step=1),
+        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks together", default="8", step=1),
     },
     schedules={
         "plain": "one block for each output tile",

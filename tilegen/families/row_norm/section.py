@@ -70,7 +70,7 @@ SECTION = FamilySection(
     tile={
         "BLOCK_M": TileParam("rows of a block"),
         "BLOCK_C": TileParam("columns of one fragment; a row is C / BLOCK_C of them"),
-        "threads": TileParam("threads of a block"),
+        "threads": TileParam("threads of a block", step=32),
     },
     schedules={
         "one_pass": "the row stays in registers: x is read once",

@@ -1,0 +1,165 @@
+"""Grid and threads. Neither TileLang nor nvcc checks most of these: the launch fails, or the numbers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tilegen.check.claim import value_at
+from tilegen.check.rule import Obligation, rule
+from tilegen.expr import all_of, at_least, at_most, divides, to_text
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import TilePlan
+
+AXES = "xyz"
+
+
+@rule(
+    "A1",
+    "threads-positive",
+    sentence="a block has at least one thread",
+    source="tilelang language/kernel.py",
+    severity=Severity.ERROR,
+    today="TileLang raises `threads must be positive`",
+)
+def threads_positive(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        threads = kernel.launch.threads
+        yield Obligation(
+            at_least(threads, 1),
+            at="tile.threads",
+            label=lambda values, t=threads: f"threads is {to_text(value_at(t, values))}",
+            parameter="threads",
+        )
+
+
+@rule(
+    "A2",
+    "threads-1024",
+    sentence="a block has at most 1024 threads, the producer warp group included",
+    source="CUDA Programming Guide, table of compute capabilities; tilelang producer_consumer_ws.cc",
+    severity=Severity.ERROR,
+    today="TileLang and nvcc accept it; the first launch fails with CUDA_ERROR_INVALID_VALUE",
+)
+def threads_per_block(plan: TilePlan) -> Iterator[Obligation]:
+    limit = plan.target.launch.max_threads_per_block
+    for kernel in plan.kernels:
+        launch = kernel.launch
+        yield Obligation(
+            at_most(launch.block_threads, limit),
+            at="tile.threads",
+            label=lambda values, launch=launch: (
+                f"{to_text(value_at(launch.threads, values))} threads + {to_text(launch.producer_threads)} of the "
+                f"producer warp group = {to_text(value_at(launch.block_threads, values))}, the block limit is {limit}"
+            ),
+            parameter="threads",
+        )
+
+
+@rule(
+    "A3",
+    "threads-whole-warps",
+    sentence="threads are a whole number of warps",
+    source="tilelang src/cuda/op/gemm.cc: block_size / warp_size",
+    severity=Severity.ERROR,
+    today="TileLang rounds down: a gemm of 48 threads runs as one warp and spills",
+)
+def whole_warps(plan: TilePlan) -> Iterator[Obligation]:
+    warp = plan.target.launch.warp_size
+    for kernel in plan.kernels:
+        threads = kernel.launch.threads
+        yield Obligation(
+            divides(warp, threads),
+            at="tile.threads",
+            label=lambda values, t=threads: (
+                f"{to_text(value_at(t, values))} threads are not a multiple of the {warp} threads of a warp"
+            ),
+            parameter="threads",
+        )
+
+
+@rule(
+    "A4",
+    "warp-specialised-warp-groups",
+    sentence="the consumers of a warp-specialised block are whole warp groups",
+    source="PTX ISA, setmaxnreg: every warp of a warp group executes the same setmaxnreg",
+    severity=Severity.ERROR,
+    today="TileLang emits warpgroup_reg_alloc for a partial warp group without a word",
+)
+def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
+    group = plan.target.launch.warp_group_size
+    for kernel in plan.kernels:
+        launch = kernel.launch
+        if launch.producer_threads == 0 or group == 0:
+            continue
+        yield Obligation(
+            divides(group, launch.threads),
+            at="tile.threads",
+            label=lambda values, t=launch.threads: (
+                f"{to_text(value_at(t, values))} consumer threads are not a multiple of the {group} threads of a warp group"
+            ),
+            parameter="threads",
+        )
+
+
+@rule(
+    "A5",
+    "grid-limits",
+    sentence="every grid extent is at least 1 and within the chip's limit for its axis",
+    source="CUDA Programming Guide, table of compute capabilities",
+    severity=Severity.ERROR,
+    today="TileLang and nvcc accept it; the launch fails with CUDA_ERROR_INVALID_VALUE",
+)
+def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        at = kernel.launch.decided_by[0] if kernel.launch.decided_by else "tile"
+        for axis, (extent, limit) in enumerate(zip(kernel.launch.grid, plan.target.launch.max_grid, strict=False)):
+            where = kernel.launch.decided_by[axis] if axis < len(kernel.launch.decided_by) else at
+            yield Obligation(
+                all_of(at_least(extent, 1), at_most(extent, limit)),
+                at=where,
+                label=lambda values, e=extent, a=AXES[axis], limit=limit: (
+                    f"grid.{a} = {to_text(e)} = {to_text(value_at(e, values))}, allowed are 1 to {limit}"
+                ),
+                help=("put the long axis on grid.x, or declare a smaller `max` for the dim",),
+            )
+
+
+@rule(
+    "A6",
+    "grid-rank",
+    sentence="a grid has at most three axes",
+    source="tilelang src/ir.cc",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Check failed: (grid_size.size() <= 3)`",
+)
+def grid_rank(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        rank = len(kernel.launch.grid)
+        yield Obligation(rank <= 3, at="tile", label=f"the grid has {rank} axes")
+
+
+@rule(
+    "A8",
+    "swizzle-order",
+    sentence="the block order is `row` or `column`, over a panel of at least one block",
+    source="tilelang language/annotations.py, use_swizzle",
+    severity=Severity.ERROR,
+    today="TileLang raises `Unsupported swizzle order`",
+)
+def swizzle_order(plan: TilePlan) -> Iterator[Obligation]:
+    swizzle = plan.tiles.get("swizzle")
+    if not isinstance(swizzle, dict) and not hasattr(swizzle, "panel"):
+        return
+    panel = swizzle["panel"] if isinstance(swizzle, dict) else swizzle.panel
+    order = swizzle["order"] if isinstance(swizzle, dict) else swizzle.order
+    yield Obligation(
+        panel >= 1 and order in ("row", "column"),
+        at="tile.swizzle",
+        label=f"panel {panel}, order `{order}`",
+        help=("use order = \"row\" or \"column\" and a panel of 1 or more",),
+    )
+
+

@@ -1,0 +1,167 @@
+"""Row fragments: which tiles have a layout, which reductions lower, and the cliff of a replicated layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tilegen.check.claim import pointwise, value_at
+from tilegen.check.rule import Obligation, rule
+from tilegen.expr import at_most, to_text
+from tilegen.lowering.legal import is_power_of_two
+from tilegen.lowering.reduction import fragment_tile_ok, row_reduce_ok
+from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, Scope
+from tilegen.plan.resources import fragment_registers
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import TilePlan
+
+
+def _row_fragments(plan: TilePlan) -> Iterator[tuple[KernelPlan, Buffer]]:
+    """Two-dimensional fragments that no gemm gives a layout."""
+    for kernel in plan.kernels:
+        laid_out = {name for gemm, _ in kernel.find(Gemm) for name in (gemm.acc, gemm.a)}
+        for buffer in kernel.scope(Scope.FRAGMENT):
+            if len(buffer.shape) == 2 and buffer.name not in laid_out and not kernel.predicted.get("gemm_layout"):
+                yield kernel, buffer
+
+
+def _at(buffer: Buffer) -> str:
+    return buffer.decided_by[-1] if buffer.decided_by else "tile"
+
+
+def _parameter(path: str) -> str | None:
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
+def _shape(buffer: Buffer, values: object) -> str:
+    return " x ".join(to_text(value_at(extent, values)) for extent in buffer.shape)  # type: ignore[arg-type]
+
+
+@rule(
+    "F1",
+    "fragment-tile",
+    sentence="the elements of a fragment are a multiple of the threads, or at most as many",
+    source="tilelang src/transform/layout_inference.cc",
+    severity=Severity.ERROR,
+    today="TileLang stops with `no available layout found`",
+)
+def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, buffer in _row_fragments(plan):
+        at = _at(buffer)
+        yield Obligation(
+            pointwise(fragment_tile_ok, *buffer.shape, kernel.launch.threads),
+            at=at,
+            label=lambda values, b=buffer, k=kernel: (
+                f"`{b.name}` is {_shape(b, values)} = {to_text(value_at(b.elements, values))} elements over "
+                f"{to_text(k.launch.threads)} threads"
+            ),
+            parameter=_parameter(at),
+            related=("tile.threads",),
+        )
+
+
+@rule(
+    "F2",
+    "row-reduce",
+    sentence="a row reduction has a layout and a butterfly of a power of two of lanes",
+    source="tilelang src/op/parallel.cc; src/cuda/op/reduce.cc; tl_templates/cuda/reduce.h",
+    severity=Severity.ERROR,
+    today="TileLang stops with `no available layout found`, or in the XOR butterfly",
+)
+def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        laid_out = {gemm.acc for gemm, _ in kernel.find(Gemm)}
+        for reduce, _ in kernel.find(Reduce):
+            buffer = kernel.buffer(reduce.src)
+            if buffer.scope is not Scope.FRAGMENT or len(buffer.shape) != 2 or buffer.name in laid_out:
+                continue
+            itemsize = plan.io_itemsize
+            at = _at(buffer)
+            yield Obligation(
+                pointwise(
+                    lambda rows, columns, threads, itemsize=itemsize: row_reduce_ok(rows, columns, threads, itemsize),
+                    *buffer.shape,
+                    kernel.launch.threads,
+                ),
+                at=at,
+                label=lambda values, b=buffer, k=kernel: (
+                    f"`{b.name}` is {_shape(b, values)} over {to_text(k.launch.threads)} threads"
+                ),
+                parameter=_parameter(at),
+                related=("tile.threads",),
+            )
+
+
+@rule(
+    "F17",
+    "row-fragment-power-of-two",
+    sentence="the width of a row fragment is a power of two",
+    source="measured: layout inference replicates the fragment otherwise",
+    severity=Severity.SLOW,
+    today="the values are right; every lane holds a copy of what others hold",
+    cost="C = 160: 0.60 TB/s, 320: 0.31, 640: 0.10, against 3.9 to 4.1 in power-of-two chunks (RMS-SiLU, H200)",
+)
+def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
+    for _, buffer in _row_fragments(plan):
+        at = _at(buffer)
+        yield Obligation(
+            pointwise(is_power_of_two, buffer.shape[-1]),
+            at=at,
+            label=lambda values, b=buffer: (
+                f"`{b.name}` is {_shape(b, values)}: {to_text(value_at(b.shape[-1], values))} columns get a replicated layout"
+            ),
+            parameter=_parameter(at),
+            help=("hold the row as several fragments, each a power of two wide",),
+        )
+
+
+@rule(
+    "F9",
+    "row-registers",
+    sentence="the row fragments of a thread stay in registers",
+    source="ptxas 13.0, RMS norm over 128 threads: 128 fp32 a thread 104 registers, 512 spill",
+    severity=Severity.SLOW,
+    today="ptxas spills without a word from TileLang",
+)
+def row_registers(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        fragments = [buffer for k, buffer in _row_fragments(plan) if k is kernel]
+        if not fragments:
+            continue
+        total = sum((fragment_registers(kernel, buffer) * buffer.count for buffer in fragments), start=0)
+        limit = plan.target.registers.per_thread - 55
+        at = _at(fragments[0])
+        yield Obligation(
+            at_most(total, limit),
+            at=at,
+            label=lambda values, t=total: f"the rows take {to_text(value_at(t, values))} registers a thread, of {limit}",
+            parameter=_parameter(at),
+            related=("tile.threads",),
+        )
+
+
+@rule(
+    "F8",
+    "reduce-accumulator",
+    sentence="a sum of squares is accumulated in float32",
+    source="tilelang src/cuda/op/reduce.cc: the reduction runs in the dtype of its destination",
+    severity=Severity.ERROR,
+    today="accepted silently: 4096 x 4.0^2 = 65536 is over the largest float16, 65504; 4096 x 1.0^2 sums to 2048",
+)
+def reduce_accumulator(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for reduce, _ in kernel.find(Reduce):
+            if reduce.kind != "sum":
+                continue
+            dtype = kernel.buffer(reduce.dst).dtype
+            yield Obligation(
+                dtype in ("float32", "float64"),
+                at="compute.accum",
+                label=lambda values, r=reduce, d=dtype: (
+                    f"`{r.dst}` sums {to_text(value_at(r.length, values))} terms in {d}: "
+                    + ("inputs of 4.0 overflow at 4096 terms" if d == "float16" else "it keeps 8 bits of the sum")
+                ),
+                help=('use accum = "float32"',),
+            )
