@@ -17,7 +17,7 @@ from tilegen.spec.source import Span
 
 Path = tuple[str | int, ...]
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 18
 _TOMLLIB_PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 _PATH_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
@@ -88,6 +88,9 @@ def parse_document(data: bytes, file: str) -> Document:
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         span = Span(file, line, column, line, column + 1)
         raise SpecError([_error("spec-not-utf8", f"the byte 0x{data[e.start]:02x} is not UTF-8", span)]) from None
+    if text.startswith("\ufeff"):
+        message = "the file starts with a byte order mark; save it as plain UTF-8"
+        raise SpecError([_error("spec-bad-toml", message, Span(file, 1, 1, 1, 2))])
     try:
         values = tomllib.loads(text)
     except RecursionError:

@@ -72,7 +72,9 @@ def _read_formula(
         known |= set(scalars)
     integers = set(dims) - known if names.dims else set()
     expr = reader.formula(path, value, known | integers, integers)
-    return None if expr is None else Formula(value if isinstance(value, str) else repr(value), expr)
+    if expr is None:
+        return None
+    return Formula(" ".join(value.split()) if isinstance(value, str) else repr(value), expr)
 
 
 def _report(reader: Reader, problem: Any, model: type[Compute], value: Any) -> None:

@@ -59,14 +59,7 @@ def _read_value(
     for i, element in enumerate(raw):
         here: Path = (*path, i)
         if last_unconditional is not None:
-            reader.error(
-                "spec-unreachable-rule",
-                "no value reaches this rule",
-                here,
-                related=(
-                    (reader.document.span(last_unconditional), "this rule has no `when`, so it takes all that is left"),
-                ),
-            )
+            reader.unreachable(here, last_unconditional)
             break
         entry = reader.table(here, element, RULE, "a rule { use = ..., when = ... }")
         if "use" not in entry:
@@ -88,16 +81,13 @@ def _read_rule(
         condition = reader.condition((*path, "when"), when, names)
         if condition is None:
             return None
-        if condition is False:
-            reader.error("spec-constant-condition", "this is never true", (*path, "when"))
-            return None
     if use is None:
         return None
     return TileRule(
         use=use,
-        when=None if condition is True else condition,
+        when=condition,
         use_text=_use_text(use, raw),
-        when_text=when or "",
+        when_text=" ".join((when or "").split()),
         span=reader.document.span(use_path),
     )
 
@@ -107,7 +97,7 @@ def _use_text(use: Any, raw: Any) -> str:
         return "true" if use else "false"
     if isinstance(use, Swizzle):
         return f"panel {use.panel}, by {use.order}"
-    return raw if isinstance(raw, str) else to_text(use)
+    return " ".join(raw.split()) if isinstance(raw, str) else to_text(use)
 
 
 def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], unset: set[str]) -> Any:

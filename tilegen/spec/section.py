@@ -51,7 +51,7 @@ class FormulaNames:
 class Compute(BaseModel):
     """Base of a family's `[compute]` table: frozen, strict, without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def problems(self) -> Iterator[tuple[str, str, str]]:
         """What is wrong between keys that are right alone: (key, message, help)."""
@@ -117,3 +117,13 @@ class FamilySection:
     schedules: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, FamilySection] = field(default_factory=dict)
     example: str = ""
+
+    def taken_names(self) -> dict[str, str]:
+        """The names that dims, tensors and scalars may not have, and what has them already."""
+        taken = dict.fromkeys(self.tile, "a tile parameter")
+        for field_info in self.compute.model_fields.values() if self.compute else ():
+            for names in field_info.metadata:
+                if isinstance(names, FormulaNames):
+                    computed = [name for name in names.inputs if name not in self.tensors]
+                    taken |= dict.fromkeys(computed, f"a value that {self.name} computes")
+        return taken

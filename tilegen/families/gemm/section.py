@@ -54,7 +54,7 @@ SECTION = FamilySection(
             default="off",
         ),
         "split_k": TileParam("blocks that share one output tile along K", default="1", step=1),
-        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks together", default="8", step=1),
+        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks at once", default="8", step=1),
     },
     schedules={
         "plain": "one block for each output tile",
