@@ -12,7 +12,7 @@ from tilegen.spec.source import Span
 
 
 class Severity(StrEnum):
-    """How bad a finding is: `error` stops the build, `slow` and `note` do not, `undecided` is neither proved nor refuted."""
+    """How bad a finding is: `error` stops a build, `slow` and `note` do not, `undecided` is not settled either way."""
 
     ERROR = "error"
     SLOW = "slow"
@@ -24,8 +24,9 @@ class Severity(StrEnum):
 class Diagnostic:
     """One finding.
 
-    `code` is a rule id ("TG-C2") or the slug of a spec error ("spec-unknown-key"); `label` stands under the caret and may
-    have several lines; `notes` are facts, `help` are mends, `see` is where to read more, `related` are other places.
+    `code` is a rule id ("TG-C2") or the slug of a spec error ("spec-unknown-key"); `label` stands under the caret and
+    may have several lines; `notes` are facts, `help` are mends, `see` says where to read more, `related` are other
+    places.
     """
 
     code: str
