@@ -34,7 +34,7 @@ from tilegen.expr.arith import (
 )
 from tilegen.expr.error import ExprError
 from tilegen.expr.evaluate import compile_closure, evaluate, free_names, substitute
-from tilegen.expr.interval import Range, bounds, decide
+from tilegen.expr.interval import Range, bounds, decide, narrowed
 from tilegen.expr.parse import nearest, parse_condition, parse_formula, parse_integer
 from tilegen.expr.text import to_python, to_text, to_z3
 
@@ -102,6 +102,7 @@ __all__ = [
     "minimum",
     "mod",
     "multiply",
+    "narrowed",
     "native",
     "nearest",
     "negate",

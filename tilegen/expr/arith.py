@@ -103,7 +103,7 @@ def compare(op: str, a: Size, b: Size) -> Condition:
         return COMPARISONS[op](a, b)
     import sympy
 
-    difference = a - b
+    difference: Any = a - b
     if difference.is_Integer:
         return COMPARISONS[op](int(difference), 0)
     # evaluate=False: sympy's own evaluation searches for long and may rewrite what the spec says.
@@ -151,21 +151,25 @@ def any_of(*args: Condition) -> Condition:
 
 
 def _connect(args: Iterable[Condition], neutral: bool) -> Condition:
+    kind = "And" if neutral else "Or"
     open_args: list[Any] = []
     for arg in args:
         arg = native(arg)
         if isinstance(arg, bool):
             if arg is not neutral:
                 return not neutral
-        elif arg not in open_args:
-            open_args.append(arg)
+            continue
+        # Flattened first: sympy looks for contradictions only among the arguments that it is given.
+        for part in arg.args if type(arg).__name__ == kind else (arg,):
+            if part not in open_args:
+                open_args.append(part)
     if not open_args:
         return neutral
     if len(open_args) == 1:
         return open_args[0]
     import sympy
 
-    return native((sympy.And if neutral else sympy.Or)(*open_args))
+    return native(getattr(sympy, kind)(*open_args))
 
 
 def negate(x: Condition) -> Condition:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ExprError(Exception):
-    """Text that is no expression of the language. `start` and `end` are character offsets into the text, end exclusive."""
+    """Text that is no expression of the language; `start` and `end` are offsets into the text, end exclusive."""
 
     def __init__(self, message: str, start: int, end: int, help: str = "") -> None:
         super().__init__(message)

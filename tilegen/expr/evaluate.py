@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 from tilegen.expr import arith
@@ -10,7 +11,7 @@ from tilegen.expr.arith import Condition, Size
 
 
 def evaluate(expr: Size | Condition, env: Mapping[str, int]) -> int | bool:
-    """The value where each name has the value in `env`. KeyError for a name without one, ZeroDivisionError as in Python."""
+    """The value where names have the values in `env`. KeyError for a missing name; ZeroDivisionError as in Python."""
     value = substitute(expr, env)
     if not isinstance(value, int):
         raise KeyError(", ".join(sorted(free_names(value))))
@@ -38,8 +39,11 @@ def _substitute(e: Any, env: Mapping[str, Size]) -> Any:
         return arith.compare(e.rel_op, _substitute(e.lhs, env), _substitute(e.rhs, env))
     if e.is_Pow:
         return arith.native(_substitute(e.base, env) ** arith.native(e.exp))
+    kind = type(e).__name__
+    if kind in _CONNECTIVES:
+        return _connective(kind, e.args, env)
     args = [_substitute(a, env) for a in e.args]
-    return _OPERATIONS[type(e).__name__](*args)
+    return _OPERATIONS[kind](*args)
 
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -50,10 +54,26 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "Mod": arith.mod,
     "Min": arith.minimum,
     "Max": arith.maximum,
-    "And": arith.all_of,
-    "Or": arith.any_of,
     "Not": arith.negate,
 }
+
+_CONNECTIVES: dict[str, Callable[..., Any]] = {"And": arith.all_of, "Or": arith.any_of}
+
+
+def _connective(kind: str, args: Any, env: Mapping[str, Size]) -> Any:
+    """`and` and `or` have no order here: a part that divides by zero does not matter where another part settles it."""
+    parts: list[Any] = []
+    undefined: ZeroDivisionError | None = None
+    for arg in args:
+        try:
+            parts.append(_substitute(arg, env))
+        except ZeroDivisionError as e:
+            undefined = e
+    result = _CONNECTIVES[kind](*parts)
+    if undefined is not None and result is not (kind == "Or"):
+        raise undefined
+    return result
+
 
 Closure = Callable[[Sequence[int]], Any]
 
@@ -110,9 +130,24 @@ _PAIRS: dict[str, Callable[[Closure, Closure], Closure]] = {
     "Mod": lambda a, b: lambda v: a(v) % b(v),
     "Min": lambda a, b: lambda v: min(a(v), b(v)),
     "Max": lambda a, b: lambda v: max(a(v), b(v)),
-    "And": lambda a, b: lambda v: a(v) and b(v),
-    "Or": lambda a, b: lambda v: a(v) or b(v),
+    "And": lambda a, b: _both(a, b, settles=False),
+    "Or": lambda a, b: _both(a, b, settles=True),
 }
+
+
+def _both(a: Closure, b: Closure, settles: bool) -> Closure:
+    """`and` (settled by False) or `or` (settled by True), without order, as in `_connective`."""
+
+    def both(v: Sequence[int]) -> Any:
+        try:
+            first = a(v)
+        except ZeroDivisionError:
+            if b(v) is settles:
+                return settles
+            raise
+        return first if first is settles else b(v)
+
+    return both
 
 
 def _product(args: list[Closure]) -> Closure:
@@ -130,6 +165,6 @@ _MANY: dict[str, Callable[[list[Closure]], Closure]] = {
     "Mul": _product,
     "Min": lambda args: lambda v: min(a(v) for a in args),
     "Max": lambda args: lambda v: max(a(v) for a in args),
-    "And": lambda args: lambda v: all(a(v) for a in args),
-    "Or": lambda args: lambda v: any(a(v) for a in args),
+    "And": lambda args: reduce(_PAIRS["And"], args),
+    "Or": lambda args: reduce(_PAIRS["Or"], args),
 }

@@ -21,7 +21,9 @@ class _Formula(sympy.Function):  # type: ignore[misc]
 
 
 def _node(name: str) -> Any:
-    return type(name, (_Formula,), {"__module__": __name__})
+    """A sympy function class of that name, which is also an attribute of this module so that formulas pickle."""
+    globals()[name] = type(name, (_Formula,), {"__module__": __name__})
+    return globals()[name]
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,11 @@ def _clamp(x: float, low: float, high: float) -> float:
 FUNCTIONS: dict[str, FormulaFunction] = {
     "relu": FormulaFunction(_node("Relu"), lambda x: max(x, 0.0), "max(x, 0)"),
     "leaky_relu": FormulaFunction(
-        _node("LeakyRelu"), lambda x, a: x if x > 0 else a * x, "x where x > 0, else slope * x: leaky_relu(x, slope)", 2, 2
+        _node("LeakyRelu"),
+        lambda x, a: x if x > 0 else a * x,
+        "x where x > 0, else slope * x: leaky_relu(x, slope)",
+        2,
+        2,
     ),
     "silu": FormulaFunction(_node("Silu"), lambda x: x * _sigmoid(x), "x * sigmoid(x)"),
     "gelu": FormulaFunction(
@@ -200,9 +206,9 @@ def _holds(e: Any, env: Mapping[str, float]) -> bool:
 
 
 def repeated_terms(expr: Any, *, prefix: str = "v", taken: Collection[str] = ()) -> tuple[list[tuple[str, Any]], Any]:
-    """The arguments that the printers would write more than once, as `(name, expr)` bindings, and the formula over them.
+    """The arguments that TileLang source would repeat, as `(name, expr)` bindings, and the formula over them.
 
-    silu(x * rstd) prints as v / (1 + exp(-v)), so an expert binds `v = x * rstd` first. Each binding may use earlier ones.
+    silu(x * rstd) prints as v / (1 + exp(-v)), so an expert binds `v = x * rstd` first. A binding may use earlier ones.
     """
     bindings: list[tuple[str, Any]] = []
     known: dict[Any, Any] = {}
@@ -211,7 +217,7 @@ def repeated_terms(expr: Any, *, prefix: str = "v", taken: Collection[str] = ())
         if not e.args:
             return e
         args = tuple(visit(a) for a in e.args)
-        if NAMES.get(e.func) in _WRITES_TWICE and args[0].args:
+        if _writes_twice(e) and args[0].args:
             args = (bind(args[0]), *args[1:])
         return e if args == e.args else replace(e, dict(zip(e.args, args, strict=True)))
 
@@ -226,6 +232,15 @@ def repeated_terms(expr: Any, *, prefix: str = "v", taken: Collection[str] = ())
 
     return bindings, visit(expr)
 
+
+def _writes_twice(e: Any) -> bool:
+    if e.is_Pow:
+        return bool(e.exp.is_Integer and 2 <= int(e.exp) <= MAX_PRODUCT) and not e.is_integer
+    return NAMES.get(e.func) in _WRITES_TWICE
+
+
+# The largest power that is written as a product.
+MAX_PRODUCT = 4
 
 # Functions whose TileLang form holds the first argument more than once.
 _WRITES_TWICE = frozenset({"leaky_relu", "silu", "gelu", "gelu_tanh", "quick_gelu", "hardswish", "softplus"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import sympy
 
-from tilegen.expr.formula import NAMES, Where
+from tilegen.expr.formula import MAX_PRODUCT, NAMES, Where
 from tilegen.expr.text import AND, ATOM, COMPARE, NOT, OR, POWER, PRODUCT, SUM, UNARY
 
 _ATOM = re.compile(r"[A-Za-z_][\w.]*(\[[^\[\]]*\]|\([^()]*\))*|\d+(\.\d+)?")
@@ -22,14 +22,14 @@ def formula_to_text(expr: Any) -> str:
 def formula_to_tilelang(expr: Any, names: Mapping[str, str]) -> str:
     """The formula as a TileLang expression; `names` gives the source for each input ("acc" -> "c_frag[i, j]").
 
-    Written as an expert would: relu is `T.max(x, 0)`, silu is `x / (1 + T.exp(-x))`. Arguments that such a form repeats are
-    repeated here; bind them first with `repeated_terms`.
+    Written as an expert would: relu is `T.max(x, 0)`, silu is `x / (1 + T.exp(-x))`. An argument that such a form
+    repeats is repeated here; bind it first with `repeated_terms`.
     """
     return _TileLang(names).text(expr, OR)
 
 
 def formula_to_torch(expr: Any, names: Mapping[str, str], *, scalars: Collection[str] = ()) -> str:
-    """The formula over float64 torch tensors. Dims and `scalars` are Python numbers, and so is what holds only those."""
+    """The formula over float64 torch tensors. Dims and `scalars` are Python numbers, and so is what holds only them."""
     return _Torch(names, scalars).text(expr, OR)
 
 
@@ -129,7 +129,7 @@ class _TileLang(_Text):
             return super().power(e)
         if exponent == -1:
             return f"1 / {self.text(base, UNARY)}", PRODUCT
-        if exponent.is_Integer and 2 <= int(exponent) <= 4:
+        if exponent.is_Integer and 2 <= int(exponent) <= MAX_PRODUCT:
             return " * ".join([self.text(base, UNARY)] * int(exponent)), PRODUCT
         if exponent.is_Number and float(exponent) in (0.5, -0.5):
             return self.function("T.sqrt" if float(exponent) > 0 else "T.rsqrt", base)
@@ -190,14 +190,20 @@ class _Torch(_Text):
     def condition(self, e: Any) -> tuple[str, int]:
         if e.is_Relational or not self.is_tensor(e):
             return super().condition(e)
+        # A part without tensors is a Python bool, which & and | take as well.
         if isinstance(e, sympy.Not):
-            return self.function("torch.logical_not", *e.args)
-        return self.fold("torch.logical_and" if isinstance(e, sympy.And) else "torch.logical_or", e.args)
+            return f"~({self.text(e.args[0], OR)})", UNARY
+        sign = " & " if isinstance(e, sympy.And) else " | "
+        return sign.join(self.text(a, ATOM) for a in e.args), SUM - 1
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> tuple[str, int]:
         if not self.is_tensor(condition):
             text = f"{self.text(then, AND)} if {self.text(condition, OR)} else {self.text(otherwise, OR)}"
             return f"({text})", ATOM
+        if not self.is_tensor(then) and not self.is_tensor(otherwise):
+            # Two Python numbers would become float32.
+            lifted = f"torch.tensor({self.text(then, OR)}, dtype=torch.float64)"
+            return self.function("torch.where", condition, lifted, otherwise)
         return self.function("torch.where", condition, then, otherwise)
 
     def call(self, name: str, args: Any) -> tuple[str, int]:
@@ -212,7 +218,8 @@ class _Torch(_Text):
             factor = self.text(args[0], UNARY)
             return f"{factor} * torch.sigmoid(1.702 * {factor})", PRODUCT
         if name == "leaky_relu":
-            return self.function("torch.where", f"{self.text(args[0], SUM)} > 0", x, self._scaled(args[1], args[0]))
+            scaled = f"{self.text(args[1], UNARY)} * {self.text(args[0], UNARY)}"
+            return self.function("torch.where", f"{self.text(args[0], SUM)} > 0", x, scaled)
         if name == "softcap":
             cap = self.text(args[1], UNARY)
             return f"{cap} * torch.tanh({self.text(args[0], UNARY)} / {cap})", PRODUCT
@@ -238,9 +245,6 @@ class _Torch(_Text):
             bound = numbers[0] if len(numbers) == 1 else f"{name}({', '.join(numbers)})"
             text = f"torch.clamp({text}, {'min' if name == 'max' else 'max'}={bound})"
         return text, ATOM
-
-    def _scaled(self, factor: Any, e: Any) -> str:
-        return f"{self.text(factor, UNARY)} * {self.text(e, UNARY)}"
 
     def _scalar_call(self, name: str, args: Any) -> tuple[str, int]:
         """The function over Python numbers."""

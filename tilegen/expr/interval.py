@@ -1,4 +1,4 @@
-"""What can be said of an expression from the ranges of its names alone: intervals and divisibility. Sound, not complete."""
+"""What the ranges of its names alone say of an expression: intervals and divisibility. Sound, not complete."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ class Range:
     hi: int | None
     multiple_of: int = 1
 
+    def union(self, other: Range) -> Range:
+        """The least range that holds both."""
+        lo = None if self.lo is None or other.lo is None else min(self.lo, other.lo)
+        hi = None if self.hi is None or other.hi is None else max(self.hi, other.hi)
+        return Range(lo, hi, math.gcd(self.multiple_of, other.multiple_of))
+
 
 def bounds(expr: Size, ranges: Mapping[str, Range]) -> tuple[int | None, int | None]:
-    """(lo, hi) that hold for every point of the ranges; None where no bound was found. A name without a range is >= 0."""
+    """(lo, hi) over all points of the ranges; None where no bound was found. A name without a range is >= 0."""
     value = _of(expr, ranges)
     return value.lo, value.hi
 
@@ -48,6 +54,52 @@ def decide(claim: Condition, ranges: Mapping[str, Range]) -> bool | None:
     return arith.native(claim) if isinstance(arith.native(claim), bool) else None
 
 
+def narrowed(condition: Condition, name: str, start: Range) -> Range:
+    """A range for `name` that holds every point of `start` where the condition does, read off its plain conjuncts."""
+    if isinstance(condition, bool):
+        return start
+    kind = type(condition).__name__
+    if kind == "And":
+        for part in condition.args:
+            start = narrowed(part, name, start)
+        return start
+    if kind == "Or":
+        ranges = [narrowed(part, name, start) for part in condition.args]
+        result = ranges[0]
+        for other in ranges[1:]:
+            result = result.union(other)
+        return result
+    if not condition.is_Relational:
+        return start
+    op, lhs, rhs = condition.rel_op, condition.lhs, condition.rhs
+    if lhs.is_Integer:
+        op, lhs, rhs = _MIRRORED[op], rhs, lhs
+    if not rhs.is_Integer:
+        return start
+    bound = int(rhs)
+    if lhs.is_Symbol and lhs.name == name:
+        return _cut(start, op, bound)
+    if op == "==" and bound == 0 and type(lhs).__name__ == "Mod":
+        dividend, divisor = lhs.args
+        if divisor.is_Integer and dividend.is_Symbol and dividend.name == name:
+            return Range(start.lo, start.hi, math.lcm(start.multiple_of, abs(int(divisor))))
+    return start
+
+
+_MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def _cut(r: Range, op: str, bound: int) -> Range:
+    """The points x of `r` with x op bound."""
+    if op in ("<", "<=", "=="):
+        top = bound - 1 if op == "<" else bound
+        r = Range(r.lo, top if r.hi is None else min(r.hi, top), r.multiple_of)
+    if op in (">", ">=", "=="):
+        bottom = bound + 1 if op == ">" else bound
+        r = Range(bottom if r.lo is None else max(r.lo, bottom), r.hi, r.multiple_of)
+    return r
+
+
 def _relation(op: str, a: Any, b: Any, ranges: Mapping[str, Range]) -> bool | None:
     d = _of(_expanded(a - b), ranges)
     below, above = d.hi is not None and d.hi < 0, d.lo is not None and d.lo > 0
@@ -66,6 +118,8 @@ def _relation(op: str, a: Any, b: Any, ranges: Mapping[str, Range]) -> bool | No
 
 def _expanded(e: Any) -> Any:
     """Products multiplied out, so that equal terms cancel; left alone where that would be a large sum."""
+    if not any(t.is_Pow or (t.is_Mul and any(f.is_Add for f in t.args)) for t in (e.args if e.is_Add else (e,))):
+        return e
     import sympy
 
     size = 1
@@ -76,7 +130,7 @@ def _expanded(e: Any) -> Any:
             size *= 2 ** min(int(factor.exp), 16)
         if size > 256:
             return e
-    return sympy.expand(e, deep=False) if isinstance(e, sympy.Expr) else e
+    return sympy.expand_mul(e, deep=False)
 
 
 @dataclass(frozen=True)
@@ -214,31 +268,31 @@ def _mod(a: _Value, b: _Value) -> _Value:
         d = b.residue
         if a.modulus % d == 0:
             return _value(None, None, 0, a.residue % d)
-        if d > 0 and a.lo is not None and a.hi is not None and 0 <= a.lo and a.hi < d:
+        if d > 0 and a.lo is not None and a.hi is not None and a.lo >= 0 and a.hi < d:
             return a
-        lo, hi = (0, d - 1) if d > 0 else (d + 1, 0)
-        return _value(lo, hi, math.gcd(a.modulus, d), a.residue)
+        return _value(min(0, d + 1), max(0, d - 1), math.gcd(a.modulus, d), a.residue)
     if b.lo is not None and b.lo > 0:
-        if a.lo is not None and a.hi is not None and 0 <= a.lo and a.hi < b.lo:
+        if a.lo is not None and a.hi is not None and a.lo >= 0 and a.hi < b.lo:
             return a
         hi = None if b.hi is None else b.hi - 1
         if a.lo is not None and a.lo >= 0 and a.hi is not None:
             hi = a.hi if hi is None else min(hi, a.hi)
         return _value(0, hi, math.gcd(a.modulus, b.modulus, b.residue), a.residue)
-    lo = 0 if b.lo is not None and b.lo >= 0 else None
-    return _Value(lo, None)
+    return _Value(0 if b.lo == 0 else None, None)
 
 
 def _extremum(args: list[_Value], pick: Any) -> _Value:
     los = [a.lo for a in args]
     his = [a.hi for a in args]
+    # One side of a min or max is bounded by any argument's bound, the other needs them all.
+    known_los, known_his = [x for x in los if x is not None], [x for x in his if x is not None]
+    lo: int | None
+    hi: int | None
     if pick is max:
-        known = [x for x in los if x is not None]
-        lo = max(known) if known else None
-        hi = None if None in his else max(x for x in his if x is not None)
+        lo = max(known_los, default=None)
+        hi = None if None in his else max(known_his)
     else:
-        known = [x for x in his if x is not None]
-        hi = min(known) if known else None
-        lo = None if None in los else min(x for x in los if x is not None)
+        hi = min(known_his, default=None)
+        lo = None if None in los else min(known_los)
     modulus = math.gcd(*(a.modulus for a in args), *(a.residue - args[0].residue for a in args))
     return _value(lo, hi, modulus, args[0].residue)

@@ -1,25 +1,25 @@
 """The sympy side of the language: symbols, and the functions that sympy lacks or evaluates too slowly.
 
-Everything here is an integer, except the formula functions. sympy's own Mod, Min and Max are avoided: each runs a search
-for simplifications that costs milliseconds, where a spec has dozens of them.
+Everything here is an integer. sympy's own Mod, Min and Max are avoided: each runs a search for simplifications that
+costs milliseconds, where a spec has dozens of them.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import sympy
 from sympy.core.sorting import default_sort_key
 
 
-@lru_cache(maxsize=None)
+@cache
 def symbol(name: str) -> Any:
     """The integer symbol of that name: integer, nonnegative, one instance a name."""
     return sympy.Symbol(name, integer=True, nonnegative=True)
 
 
-@lru_cache(maxsize=None)
+@cache
 def real_symbol(name: str) -> Any:
     """The real symbol of that name, for the inputs of formulas."""
     return sympy.Symbol(name, real=True)

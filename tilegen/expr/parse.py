@@ -1,7 +1,7 @@
 """Text to expressions, by walking Python's syntax tree against a whitelist.
 
-Specs arrive in pull requests from strangers, so nothing here evaluates text, and the limits below are checked before the
-work that they bound. Three languages share the walk: integers (sizes), conditions, and formulas over real numbers.
+Specs arrive in pull requests from strangers, so nothing here evaluates text, and the limits below are checked before
+the work that they bound. Three languages share the walk: integers (sizes), conditions, and formulas over real numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 import difflib
 import math
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilegen.expr import arith
@@ -24,6 +24,7 @@ MAX_LENGTH = 2000
 MAX_NESTING = 40
 MAX_NODES = 400
 MAX_EXPONENT = 8
+MAX_DEGREE = 64
 MAX_INTEGER = 2**63 - 1
 
 _COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -34,7 +35,11 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Gt: ">",
     ast.GtE: ">=",
 }
-_INTEGER_FUNCTIONS = {"min": arith.minimum, "max": arith.maximum, "ceildiv": arith.ceil_div}
+_INTEGER_FUNCTIONS: dict[str, Callable[..., Size]] = {
+    "min": arith.minimum,
+    "max": arith.maximum,
+    "ceildiv": arith.ceil_div,
+}
 
 
 def parse_integer(text: str, names: Collection[str]) -> Size:
@@ -48,7 +53,7 @@ def parse_condition(text: str, names: Collection[str]) -> Condition:
 
 
 def parse_formula(text: str, names: Collection[str], *, integers: Collection[str] = ()) -> sympy.Expr:
-    """A real-valued formula; names in `integers` are dims. Its order of operations is kept as written. Raises ExprError."""
+    """A real-valued formula, its order of operations kept; names in `integers` are dims. Raises ExprError."""
     return _FormulaWalk(text, names, integers).formula(_syntax(text))
 
 
@@ -101,7 +106,7 @@ def _limit(tree: ast.expr, shift: int, length: int) -> None:
         if not below:
             return
         level = below
-    raise ExprError(f"the expression is nested more than {MAX_NESTING} deep", 0, length)
+    raise ExprError("the expression is nested too deep, or has too many terms in a row", 0, length)
 
 
 def _fail(message: str, node: ast.AST, help: str = "") -> NoReturn:
@@ -155,7 +160,10 @@ class _Walk:
             base, exponent = self.integer(node.left), self.integer(node.right)
             if not isinstance(exponent, int) or not 0 <= exponent <= MAX_EXPONENT:
                 _fail(f"an exponent must be a constant from 0 to {MAX_EXPONENT}", node.right)
-            return arith.native(base**exponent)
+            power = arith.native(base**exponent)
+            if _degree(power) > MAX_DEGREE:
+                _fail(f"the degree of this power is over {MAX_DEGREE}", node)
+            return power
         if isinstance(node.op, ast.Div):
             _fail("`/` does not give an integer", node, "write `//` to round down, or ceildiv(a, b) to round up")
         if not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)):
@@ -187,7 +195,7 @@ class _Walk:
         left = node.left
         for op, right in zip(node.ops, node.comparators, strict=True):
             if isinstance(op, (ast.In, ast.NotIn)):
-                found = self._membership(left, right)
+                found = self.membership(left, right)
                 yield arith.negate(found) if isinstance(op, ast.NotIn) else found
             elif type(op) in _COMPARISONS:
                 yield self.comparison(_COMPARISONS[type(op)], left, right)
@@ -198,7 +206,7 @@ class _Walk:
     def comparison(self, op: str, left: ast.expr, right: ast.expr) -> Condition:
         return arith.compare(op, self.integer(left), self.integer(right))
 
-    def _membership(self, left: ast.expr, right: ast.expr) -> Condition:
+    def membership(self, left: ast.expr, right: ast.expr) -> Condition:
         if not isinstance(right, (ast.Tuple, ast.List)):
             _fail("`in` needs a list of values", right, "write `C in (96, 192)`; for one value write `C == 96`")
         value = self.integer(left)
@@ -250,6 +258,8 @@ class _FormulaWalk(_Walk):
             if operation is None:
                 return self.refuse(node)
             result = operation(self.formula(node.left), self.formula(node.right))
+            if isinstance(node.op, ast.Pow) and _degree(result) > MAX_DEGREE:
+                _fail(f"the degree of this power is over {MAX_DEGREE}", node)
             if result.has(sympy.zoo, sympy.nan, sympy.oo):
                 _fail("division by zero", node)
             return result
@@ -286,10 +296,27 @@ class _FormulaWalk(_Walk):
             _fail(f"`{name}` takes {count} argument{'' if count == '1' else 's'}", node)
         return function.node(*(self.formula(a) for a in node.args))
 
+    def membership(self, left: ast.expr, right: ast.expr) -> Condition:
+        return _fail("`in` has no meaning for real numbers", right, "compare with < and >")
+
     def comparison(self, op: str, left: ast.expr, right: ast.expr) -> Condition:
         from tilegen.expr import formula
 
         return formula.compare(op, self.formula(left), self.formula(right))
+
+
+def _degree(e: Any) -> float:
+    """An upper bound of the degree of a power, which bounds the size of its value; a number counts as a name."""
+    if isinstance(e, int) or not e.args:
+        return 1
+    if e.is_Pow:
+        base, exponent = e.args
+        if exponent.is_Number:
+            return _degree(base) * max(1.0, abs(float(exponent)))
+        # With a real exponent the power is a float, which is bounded; one of ints is not.
+        return _degree(base) if any(not s.is_integer for s in e.free_symbols) else math.inf
+    degrees = [_degree(a) for a in e.args]
+    return sum(degrees) if e.is_Mul else max(degrees)
 
 
 def _is_not(node: ast.expr) -> bool:
@@ -298,9 +325,8 @@ def _is_not(node: ast.expr) -> bool:
 
 def nearest(name: str, known: Collection[str]) -> str:
     """A help line for an unknown name: the nearest known one, or the list."""
-    matches = difflib.get_close_matches(name[:64], list(known), n=1, cutoff=0.5)
-    if not matches:
-        matches = [k for k in known if k.lower() == name.lower()]
-    if matches:
-        return f"did you mean `{matches[0]}`?"
-    return f"known here: {', '.join(sorted(known))}" if known else "no name is known here"
+    if not known:
+        return "no name is known here"
+    lowered = {k.lower(): k for k in sorted(known)}
+    match = difflib.get_close_matches(name[:64].lower(), list(lowered), n=1, cutoff=0.5)
+    return f"did you mean `{lowered[match[0]]}`?" if match else f"known here: {', '.join(sorted(known))}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilegen.expr import arith
 from tilegen.expr.arith import Condition, Size
+from tilegen.expr.parse import MAX_EXPONENT
 
 # Binding strength, as in Python.
 OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(9)
@@ -42,9 +43,18 @@ class _Printer:
         if e.is_Relational:
             return f"{self.text(e.lhs, SUM)} {e.rel_op} {self.text(e.rhs, SUM)}", COMPARE
         if e.is_Pow:
-            return f"{self.text(e.base, ATOM)} ** {e.exp}", POWER
+            return self._power(e)
         kind = type(e).__name__
         return getattr(self, f"_{kind.lower()}")(e)  # type: ignore[no-any-return]
+
+    def _power(self, e: Any) -> tuple[str, int]:
+        base, exponent = self.text(e.base, ATOM), int(e.exp)
+        if exponent <= MAX_EXPONENT:
+            return f"{base} ** {exponent}", POWER
+        # Powers multiply where they are nested; the language has small exponents only.
+        whole, rest = divmod(exponent, MAX_EXPONENT)
+        factors = [f"{base} ** {MAX_EXPONENT}"] * whole + [f"{base} ** {rest}"] * (rest > 0)
+        return " * ".join(factors), PRODUCT
 
     def _add(self, e: Any) -> tuple[str, int]:
         terms = sorted(e.args, key=lambda t: (bool(t.is_Number), bool(t.could_extract_minus_sign())))
@@ -124,7 +134,7 @@ def _to_z3(e: Any, names: Mapping[str, Any], z3: Any) -> Any:
         return names[e.name]
     args = [_to_z3(arith.native(a), names, z3) for a in e.args]
     if e.is_Relational:
-        return arith_compare(e.rel_op, *args)
+        return _z3_compare(e.rel_op, *args)
     kind = type(e).__name__
     if kind == "Add":
         return z3.Sum(args)
@@ -143,10 +153,10 @@ def _to_z3(e: Any, names: Mapping[str, Any], z3: Any) -> Any:
         return _z3_floor(a, b, e.args[1], z3)
     if kind == "CeilDiv":
         return -_z3_floor(-a, b, e.args[1], z3)
-    return a - b * _z3_floor(a, b, e.args[1], z3) if not e.args[1].is_positive else a % b
+    return a - b * _z3_floor(a, b, e.args[1], z3) if not e.args[1].is_nonnegative else a % b
 
 
-def arith_compare(op: str, a: Any, b: Any) -> Any:
+def _z3_compare(op: str, a: Any, b: Any) -> Any:
     """The comparison of two z3 terms."""
     return {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
 

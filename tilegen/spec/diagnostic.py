@@ -13,7 +13,7 @@ from tilegen.spec.source import Span
 
 
 class Severity(StrEnum):
-    """How bad a finding is: `error` stops the build, `slow` and `note` do not, `undecided` is neither proved nor refuted."""
+    """How bad a finding is: `error` stops a build, `slow` and `note` do not, `undecided` is not settled either way."""
 
     ERROR = "error"
     SLOW = "slow"
@@ -25,8 +25,9 @@ class Severity(StrEnum):
 class Diagnostic:
     """One finding.
 
-    `code` is a rule id ("TG-C2") or the slug of a spec error ("spec-unknown-key"); `label` stands under the caret and may
-    have several lines; `notes` are facts, `help` are mends, `see` is where to read more, `related` are other places.
+    `code` is a rule id ("TG-C2") or the slug of a spec error ("spec-unknown-key"); `label` stands under the caret and
+    may have several lines; `notes` are facts, `help` are mends, `see` says where to read more, `related` are other
+    places.
     """
 
     code: str

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -18,7 +17,7 @@ from tilegen.spec.source import Span
 
 Path = tuple[str | int, ...]
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 18
 _TOMLLIB_PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 _PATH_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
@@ -56,14 +55,14 @@ class Document:
         return place.key if place else Span(self.file, 1, 1, 1, 1)
 
     def inside(self, path: Path, start: int, end: int) -> Span:
-        """The span of characters start..end of the string value at `path`; the whole value where escapes hide the place."""
+        """The span of characters start..end of the string at `path`; the whole string where escapes hide the place."""
         span = self.span(path)
         if span.line != span.end_line:
             return span
         written = self.text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
         quotes = 3 if written[:3] in ('"""', "'''") else 1
         value = written[quotes:-quotes]
-        if "\\" in value or not written[:1] in ("'", '"'):
+        if "\\" in value or written[:1] not in ("'", '"'):
             return span
         start, end = min(start, len(value)), min(max(end, start + 1), len(value) + 1)
         column = span.column + quotes
@@ -79,7 +78,9 @@ class Document:
 def parse_document(data: bytes, file: str) -> Document:
     """The document in `data`. Raises SpecError for bytes that are not TOML, with the place."""
     if len(data) > MAX_BYTES:
-        raise SpecError([_error("spec-too-large", f"the file has {len(data)} bytes; a spec has at most {MAX_BYTES}", None)])
+        raise SpecError(
+            [_error("spec-too-large", f"the file has {len(data)} bytes; a spec has at most {MAX_BYTES}", None)]
+        )
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as e:
@@ -87,6 +88,9 @@ def parse_document(data: bytes, file: str) -> Document:
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
         span = Span(file, line, column, line, column + 1)
         raise SpecError([_error("spec-not-utf8", f"the byte 0x{data[e.start]:02x} is not UTF-8", span)]) from None
+    if text.startswith("\ufeff"):
+        message = "the file starts with a byte order mark; save it as plain UTF-8"
+        raise SpecError([_error("spec-bad-toml", message, Span(file, 1, 1, 1, 2))])
     try:
         values = tomllib.loads(text)
     except RecursionError:
@@ -128,7 +132,13 @@ def _toml_errors(message: str, text: str, file: str) -> list[Diagnostic]:
     else:
         line, column = len(lines), len(lines[-1]) + 1
     what = match["message"] if match else "a number is too long"
-    return [_error("spec-bad-toml", f"this is not TOML: {what[:1].lower()}{what[1:]}", Span(file, line, column, line, column + 1))]
+    return [
+        _error(
+            "spec-bad-toml",
+            f"this is not TOML: {what[:1].lower()}{what[1:]}",
+            Span(file, line, column, line, column + 1),
+        )
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -216,7 +226,7 @@ class _Places:
                 self.places[(*path, index)] = Place(span, span)
                 self._value(child, (*path, index))
 
-    def _keys(self, node: Any) -> Iterator[Any]:
+    def _keys(self, node: Any) -> list[Any]:
         """The simple keys of a key; tree-sitter nests a dotted key to the left."""
         stack, keys = [node], []
         while stack:
@@ -225,7 +235,8 @@ class _Places:
                 stack += top.named_children
             else:
                 keys.append(top)
-        return reversed(keys)
+        keys.reverse()
+        return keys
 
     def _key_text(self, node: Any) -> str:
         text: str = node.text.decode("utf-8")

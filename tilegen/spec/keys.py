@@ -1,4 +1,4 @@
-"""The keys of a spec outside the family's own, each with its type and doc: what the loader admits and the schema shows."""
+"""The keys of a spec that are not the family's, with type and doc: what the loader admits and the schema shows."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ SPEC: dict[str, Key] = {
 }
 
 DIM: dict[str, Key] = {
-    "values": Key({"type": "array", "items": _POSITIVE, "minItems": 1}, "sizes that are built, tested and warmed ahead"),
+    "values": Key(
+        {"type": "array", "items": _POSITIVE, "minItems": 1}, "sizes that are built, tested and warmed ahead"
+    ),
     "also": Key(_STRING, "a condition on the dim: proved for all of it, compiled at first use"),
     "min": Key(_POSITIVE, "least size of the range"),
     "max": Key(_POSITIVE, "greatest size of the range"),

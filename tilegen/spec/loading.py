@@ -53,7 +53,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     kernel = reader.string(("kernel",), values["kernel"]) if "kernel" in values else None
     if kernel is not None and (problem := kernel_problem(kernel)):
         reader.error("spec-bad-name", problem, ("kernel",))
-    doc_text = reader.string(("doc",), values["doc"]) if "doc" in values else ""
+    doc_text = reader.doc(("doc",), values.get("doc", ""), lines=True)
     section, variant = _read_family(reader, values)
     if section is None:
         return None
@@ -61,7 +61,8 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     dims = read_dims(reader, values.get("dims", {}), section)
     declared = _names_in(values.get("dims"))
     tensors = read_tensors(reader, values.get("tensors", {}), section, declared)
-    scalars = read_scalars(reader, values.get("scalars", {}), {**dict.fromkeys(declared), **tensors})
+    taken = section.taken_names() | dict.fromkeys(declared, "a dim") | dict.fromkeys(tensors, "a tensor")
+    scalars = read_scalars(reader, values.get("scalars", {}), taken)
     if not reader.diagnostics:
         check_dims_bound(reader, dims, tensors)
     compute = read_compute(reader, values.get("compute", {}), section, declared, tensors, scalars)
@@ -82,7 +83,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
         family=values["family"],
         variant=variant,
         schedule=schedule,
-        doc=doc_text or "",
+        doc=doc_text,
         dims=tuple(dims.values()),
         tensors=tuple(tensors.values()),
         scalars=tuple(scalars.values()),
@@ -138,7 +139,9 @@ def _read_targets(
         path: doc.Path = ("target", arch)
         known = known_archs()
         if not _ARCH.fullmatch(arch) or (known and arch not in known):
-            reader.error("spec-unknown-target", f"there is no chip `{arch[:70]}`", path, at_key=True, help=nearest(arch, known))
+            reader.error(
+                "spec-unknown-target", f"there is no chip `{arch[:70]}`", path, at_key=True, help=nearest(arch, known)
+            )
             continue
         entry = reader.table(path, raw, keys.TARGET)
         targets.append(
@@ -159,18 +162,24 @@ def _read_dispatch(reader: Reader, value: Any, dims: Collection[str]) -> tuple[P
         return ()
     table = reader.table(("dispatch",), value, keys.DISPATCH)
     preferred: list[Prefer] = []
+    unconditional: doc.Path | None = None
     for path, raw in reader.array(("dispatch", "prefer"), table.get("prefer", []), "a list of { when, call }"):
+        if unconditional is not None:
+            reader.unreachable(path, unconditional)
+            break
         entry = reader.table(path, raw, keys.PREFER, "a table { when = ..., call = ... }")
         call = reader.string((*path, "call"), entry["call"]) if "call" in entry else None
         if call is not None and (problem := call_problem(call)):
             reader.error("spec-bad-name", problem, (*path, "call"))
         when = reader.condition((*path, "when"), entry["when"], dims) if "when" in entry else None
+        if "when" not in entry:
+            unconditional = path
         if call is not None:
             text = entry.get("when", "")
             preferred.append(
                 Prefer(
                     when=when,
-                    when_text=text if isinstance(text, str) else "",
+                    when_text=" ".join(text.split()) if isinstance(text, str) else "",
                     call=call,
                     span=reader.document.span(path),
                 )
@@ -183,11 +192,17 @@ def _read_allow(reader: Reader, value: Any) -> tuple[Allow, ...]:
     for rule, raw in reader.table(("allow",), value).items():
         path: doc.Path = ("allow", rule)
         if not _RULE_ID.fullmatch(rule):
-            reader.error("spec-unknown-rule", f"`{rule[:70]}` is not the id of a rule", path, at_key=True, help="rule ids look like TG-C4")
-        reason = reader.string(path, raw)
-        if reason is not None and not reason.strip():
+            reader.error(
+                "spec-unknown-rule",
+                f"`{rule[:70]}` is not the id of a rule",
+                path,
+                at_key=True,
+                help="rule ids look like TG-C4",
+            )
+        reason = reader.doc(path, raw)
+        if isinstance(raw, str) and not reason.strip():
             reader.error("spec-no-reason", "an accepted finding needs a reason", path)
-        elif reason is not None:
+        else:
             allowed.append(Allow(rule=rule, reason=reason, span=reader.document.key_span(path)))
     return tuple(allowed)
 
@@ -204,7 +219,11 @@ def _read_tests(
         known = {name: keys.Key({}, "", required=True) for name in dims} | {"dtype": keys.Key({}, "")}
         before = len(reader.diagnostics)
         entry = reader.table(path, raw, known, "a table with a value for each dim")
-        dtype = reader.word((*path, "dtype"), entry.pop("dtype"), dtypes, "a dtype of this spec", keys.DTYPE_ALIASES) if "dtype" in entry else None
+        dtype = (
+            reader.word((*path, "dtype"), entry.pop("dtype"), dtypes, "a dtype of this spec", keys.DTYPE_ALIASES)
+            if "dtype" in entry
+            else None
+        )
         sizes = {name: reader.integer((*path, name), size) for name, size in entry.items()}
         for name, size in sizes.items():
             if size is not None and not dims[name].contains(size):
@@ -222,7 +241,5 @@ def _read_tolerance(reader: Reader, value: Any) -> Tolerance | None:
     bounds = {k: reader.number(("tolerance", k), table[k]) for k in ("atol", "rtol") if k in table}
     if isinstance(value, dict) and not bounds:
         reader.missing_key(("tolerance",), "atol", help="give `atol`, `rtol` or both")
-    reason = reader.string(("tolerance", "reason"), table["reason"]) if "reason" in table else None
-    if reason is None:
-        return None
+    reason = reader.doc(("tolerance", "reason"), table.get("reason", ""))
     return Tolerance(reason=reason, span=reader.document.span(("tolerance",)), **bounds)

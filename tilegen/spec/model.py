@@ -1,16 +1,17 @@
 """A kernel spec as a value: frozen, typed, every field with its place in the file.
 
-Sizes (`int | sympy.Expr`) and conditions (`bool | sympy Boolean`) are built by `tilegen.spec.loading` from text and are not
-validated again here.
+Sizes (`int | sympy.Expr`) and conditions (`bool | sympy Boolean`) are built by `tilegen.spec.loading` from text and are
+not validated again here.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from tilegen.expr import Range, evaluate
+from tilegen.expr import Range, evaluate, narrowed
 from tilegen.spec.document import Document, parse_path
 from tilegen.spec.section import Compute, FamilySection
 from tilegen.spec.source import Span
@@ -53,12 +54,13 @@ class Dim(_Value):
     @property
     def range(self) -> Range:
         """An interval and a divisor that hold for the whole domain; a dim is at least 1."""
-        if self.is_listed:
-            return Range(min(self.values), max(self.values), _gcd(self.values))
-        if self.values and not self.dynamic:
-            hi = None if self.max is None else max(self.max, *self.values)
-            return Range(min(self.min or 1, *self.values), hi, _gcd((self.multiple_of or 1, *self.values)))
-        return Range(self.min or 1, self.max, self.multiple_of or 1)
+        ruled = Range(self.min or 1, self.max, self.multiple_of or 1)
+        if self.also is not None:
+            ruled = narrowed(self.also, self.name, ruled)
+        if self.dynamic or not self.values:
+            return ruled
+        listed = Range(min(self.values), max(self.values), math.gcd(*self.values))
+        return listed if self.is_listed else listed.union(ruled)
 
     def contains(self, size: int) -> bool:
         """True if `size` is in the domain."""
@@ -73,8 +75,8 @@ class Dim(_Value):
 
 
 class Tensor(_Value):
-    """One tensor. `dtypes` are the choices, or None where the dtype is that of tensor `same_as`. `role` is its name in the
-    family, or None for a further tensor; `output` tensors are written.
+    """One tensor. `dtypes` are the choices, or None where the dtype is that of tensor `same_as`. `role` is its name in
+    the family, or None for a further tensor; `output` tensors are written.
     """
 
     name: str
@@ -188,7 +190,7 @@ class Spec(_Value):
     _section: FamilySection = PrivateAttr()
 
     def span(self, path: str) -> Span:
-        """Where the value at `path` stands: "dims.M.max", "tile.BLOCK_C[1].when". The nearest parent if it is absent."""
+        """Where the value at `path` ("dims.M.max", "tile.BLOCK_C[1].when") stands; the nearest parent if absent."""
         return self._document.span(parse_path(path))
 
     def key_span(self, path: str) -> Span:
@@ -201,11 +203,13 @@ class Spec(_Value):
 
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""
-        return _named(self.dims, name)
+        dim: Dim = _named(self.dims, name)
+        return dim
 
     def tensor(self, name: str) -> Tensor:
         """The tensor of that name; KeyError if there is none."""
-        return _named(self.tensors, name)
+        tensor: Tensor = _named(self.tensors, name)
+        return tensor
 
     def dtypes(self, name: str) -> tuple[str, ...]:
         """The dtypes that tensor `name` may have, `same_as` followed."""
@@ -233,9 +237,3 @@ def _named(values: Any, name: str) -> Any:
         if value.name == name:
             return value
     raise KeyError(name)
-
-
-def _gcd(values: tuple[int, ...]) -> int:
-    import math
-
-    return math.gcd(*values)

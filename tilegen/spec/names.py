@@ -11,11 +11,15 @@ _KERNEL = re.compile(r"[a-z][a-z0-9_]*")
 _CALL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*")
 
 # What emitted code calls by these names; a dim or tensor of the same name would shadow it.
-RESERVED = frozenset(
-    "T torch tilelang tilegen tvm math functools threading warnings pytest numpy np os sys json hashlib pathlib logging "
-    "int float bool str len range min max abs sum tuple list dict set print isinstance getattr property type object "
-    "self cls dtype accum device stream arch sm_count kernel golden ceildiv where inf nan".split()
-)
+# fmt: off
+RESERVED = frozenset((
+    "T", "torch", "tilelang", "tilegen", "tvm", "math", "functools", "threading", "warnings", "pytest", "numpy",
+    "np", "os", "sys", "json", "hashlib", "pathlib", "logging", "int", "float", "bool", "str", "len", "range",
+    "min", "max", "abs", "sum", "tuple", "list", "dict", "set", "print", "isinstance", "getattr", "property",
+    "type", "object", "self", "cls", "dtype", "accum", "device", "stream", "arch", "sm_count", "kernel",
+    "golden", "ceildiv", "where", "inf", "nan",
+))
+# fmt: on
 
 
 def identifier_problem(name: str) -> str | None:

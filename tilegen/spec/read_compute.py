@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from tilegen.expr import nearest
 from tilegen.spec.document import Path
 from tilegen.spec.model import Scalar, Tensor
 from tilegen.spec.reader import Reader
@@ -73,7 +72,9 @@ def _read_formula(
         known |= set(scalars)
     integers = set(dims) - known if names.dims else set()
     expr = reader.formula(path, value, known | integers, integers)
-    return None if expr is None else Formula(value if isinstance(value, str) else repr(value), expr)
+    if expr is None:
+        return None
+    return Formula(" ".join(value.split()) if isinstance(value, str) else repr(value), expr)
 
 
 def _report(reader: Reader, problem: Any, model: type[Compute], value: Any) -> None:
@@ -89,7 +90,9 @@ def _report(reader: Reader, problem: Any, model: type[Compute], value: Any) -> N
             reader.missing_key(("compute",), key, help=model.model_fields[key].description or "")
     elif kind == "literal_error":
         choices = [c.strip(" '") for c in problem["ctx"]["expected"].replace(" or ", ",").split(",")]
-        text = str(problem["input"])
-        reader.error("spec-unknown-word", f"`{text[:70]}` is not a choice of `{key}`", path, help=nearest(text, choices))
+        if isinstance(problem["input"], str):
+            reader.unknown_word(path, problem["input"], choices, f"a choice of `{key}`")
+        else:
+            reader.wrong_type(path, f"one of {', '.join(choices)}", problem["input"])
     else:
         reader.error("spec-wrong-type", f"`compute.{key}`: {problem['msg'][:1].lower()}{problem['msg'][1:]}", path)

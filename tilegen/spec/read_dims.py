@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilegen.expr import compile_closure
+from tilegen.expr import Range, compile_closure, narrowed
 from tilegen.spec.document import Path
 from tilegen.spec.keys import DIM
 from tilegen.spec.model import Dim
-from tilegen.spec.names import identifier_problem
 from tilegen.spec.reader import Reader
 from tilegen.spec.section import FamilySection
 
@@ -18,11 +17,7 @@ def read_dims(reader: Reader, value: Any, section: FamilySection) -> dict[str, D
     dims: dict[str, Dim] = {}
     for name, entry in reader.table(("dims",), value).items():
         path: Path = ("dims", name)
-        problem = identifier_problem(name)
-        if problem:
-            reader.error("spec-bad-name", problem, path, at_key=True)
-            continue
-        dim = _read_dim(reader, path, name, entry)
+        dim = _read_dim(reader, path, name, entry) if reader.declared(path, section.taken_names()) else None
         if dim is not None:
             dims[name] = dim
     for name, role in section.dims.items():
@@ -34,17 +29,22 @@ def read_dims(reader: Reader, value: Any, section: FamilySection) -> dict[str, D
 def _read_dim(reader: Reader, path: Path, name: str, value: Any) -> Dim | None:
     before = len(reader.diagnostics)
     if not isinstance(value, dict):
-        help = f"write {name} = {{ values = {value} }}" if isinstance(value, list) else f"write {name} = {{ values = [{value}] }}"
+        help = (
+            f"write {name} = {{ values = {value} }}"
+            if isinstance(value, list)
+            else f"write {name} = {{ values = [{value}] }}"
+        )
         reader.wrong_type(path, "a table", value, help=help if isinstance(value, (int, list)) else "")
         return None
     entry = reader.table(path, value, DIM)
     values = tuple(
-        v for p, e in reader.array((*path, "values"), entry.get("values", []), "a list of integers")
+        v
+        for p, e in reader.array((*path, "values"), entry.get("values", []), "a list of integers")
         if (v := reader.integer(p, e)) is not None
     )
     bounds = {k: reader.integer((*path, k), entry[k]) for k in ("min", "max", "multiple_of") if k in entry}
     dynamic = reader.boolean((*path, "dynamic"), entry["dynamic"]) if "dynamic" in entry else False
-    doc = reader.string((*path, "doc"), entry["doc"]) if "doc" in entry else ""
+    doc = reader.doc((*path, "doc"), entry.get("doc", ""))
     also = reader.condition((*path, "also"), entry["also"], [name]) if "also" in entry else None
     if len(reader.diagnostics) == before:
         _check_domain(reader, path, name, entry, values, also)
@@ -54,14 +54,16 @@ def _read_dim(reader: Reader, path: Path, name: str, value: Any) -> Dim | None:
         name=name,
         values=values,
         also=also,
-        also_text=entry.get("also", ""),
+        also_text=" ".join(entry.get("also", "").split()),
         dynamic=bool(dynamic),
-        doc=doc or "",
+        doc=doc,
         **bounds,
     )
 
 
-def _check_domain(reader: Reader, path: Path, name: str, entry: dict[str, Any], values: tuple[int, ...], also: Any) -> None:
+def _check_domain(
+    reader: Reader, path: Path, name: str, entry: dict[str, Any], values: tuple[int, ...], also: Any
+) -> None:
     low, high, step = entry.get("min", 1), entry.get("max"), entry.get("multiple_of", 1)
     if "values" in entry and not values:
         reader.error("spec-empty-domain", f"`{name}` has an empty list of values", (*path, "values"))
@@ -86,17 +88,18 @@ def _check_domain(reader: Reader, path: Path, name: str, entry: dict[str, Any], 
         seen.add(v)
         if entry.get("dynamic") and (v < low or (high is not None and v > high) or v % step):
             reader.error("spec-outside-domain", f"{v} is outside the range of `{name}`", (*path, "values", i))
-    if also is not None and not isinstance(also, bool):
-        holds = compile_closure(also, [name])
-        _check_also(reader, path, holds)
-    elif isinstance(also, bool):
-        reader.error("spec-constant-condition", f"this is always {'true' if also else 'false'}", (*path, "also"))
+    if also is not None and not values:
+        _check_also(reader, path, name, also, narrowed(also, name, Range(low, high, step)))
 
 
-def _check_also(reader: Reader, path: Path, holds: Any) -> None:
-    """An `also` that holds nowhere up to 65,536 is a slip of the pen."""
+def _check_also(reader: Reader, path: Path, name: str, also: Any, within: Range) -> None:
+    """An `also` that holds nowhere among the first sizes of its range is a slip of the pen."""
+    holds = compile_closure(also, [name])
+    step = within.multiple_of
+    first = -(-max(within.lo or 1, 1) // step) * step
+    last = first + 20_000 * step if within.hi is None else min(within.hi, first + 20_000 * step)
     try:
-        if not any(holds((v,)) for v in range(1, 1 << 16)):
-            reader.error("spec-empty-domain", "this holds for no size up to 65536", (*path, "also"))
+        if not any(holds((v,)) for v in range(first, last + 1, step)):
+            reader.error("spec-empty-domain", f"this holds for no size up to {last}", (*path, "also"))
     except ZeroDivisionError:
         reader.error("spec-bad-expression", "this divides by zero for some size", (*path, "also"))

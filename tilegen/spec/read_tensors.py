@@ -10,7 +10,6 @@ from tilegen.expr import ExprError, nearest, parse_integer
 from tilegen.spec.document import Path
 from tilegen.spec.keys import DTYPE_ALIASES, DTYPES, SCALAR, TENSOR
 from tilegen.spec.model import Dim, Scalar, Tensor
-from tilegen.spec.names import identifier_problem
 from tilegen.spec.reader import Reader
 from tilegen.spec.section import FamilySection, TensorRole
 
@@ -23,13 +22,8 @@ def read_tensors(reader: Reader, value: Any, section: FamilySection, dims: Colle
     table = reader.table(("tensors",), value)
     for name, entry in table.items():
         path: Path = ("tensors", name)
-        problem = identifier_problem(name)
-        if problem is None and name in dims:
-            problem = f"`{name}` is already the name of a dim"
-        if problem:
-            reader.error("spec-bad-name", problem, path, at_key=True)
-            continue
-        tensor = _read_tensor(reader, path, name, entry, section, dims)
+        taken = section.taken_names() | dict.fromkeys(dims, "a dim")
+        tensor = _read_tensor(reader, path, name, entry, section, dims) if reader.declared(path, taken) else None
         if tensor is not None:
             tensors[name] = tensor
     for name, role in section.tensors.items():
@@ -65,7 +59,7 @@ def _read_tensor(
     text = reader.string((*path, "shape"), entry["shape"])
     shape = None if text is None else _read_shape(reader, (*path, "shape"), text, dims)
     dtypes, same_as = _read_dtype(reader, (*path, "dtype"), entry["dtype"])
-    doc = reader.string((*path, "doc"), entry["doc"]) if "doc" in entry else ""
+    doc = reader.doc((*path, "doc"), entry.get("doc", ""))
     role = section.tensors.get(name)
     if shape is not None:
         _check_shape(reader, path, name, shape, role, section, dims)
@@ -145,7 +139,10 @@ def _check_shape(
 ) -> None:
     if role is None and not section.extra_shapes:
         reader.error(
-            "spec-unknown-tensor", f"{section.name} has no tensor `{name}`", path, at_key=True,
+            "spec-unknown-tensor",
+            f"{section.name} has no tensor `{name}`",
+            path,
+            at_key=True,
             help=nearest(name, section.tensors),
         )
         return
@@ -163,7 +160,12 @@ def _check_same_as(reader: Reader, tensors: Mapping[str, Tensor], table: Mapping
         path: Path = ("tensors", name, "dtype")
         if tensor.same_as not in tensors:
             if tensor.same_as not in table:
-                reader.error("spec-unknown-name", f"there is no tensor `{tensor.same_as}`", path, help=nearest(tensor.same_as, tensors))
+                reader.error(
+                    "spec-unknown-name",
+                    f"there is no tensor `{tensor.same_as}`",
+                    path,
+                    help=nearest(tensor.same_as, tensors),
+                )
             continue
         seen = [name]
         while (other := tensors.get(seen[-1])) is not None and other.same_as is not None:
@@ -174,22 +176,22 @@ def _check_same_as(reader: Reader, tensors: Mapping[str, Tensor], table: Mapping
             seen.append(other.same_as)
 
 
-def read_scalars(reader: Reader, value: Any, taken: Mapping[str, Any]) -> dict[str, Scalar]:
-    """The scalars by name; `taken` holds the names of dims and tensors."""
+def read_scalars(reader: Reader, value: Any, taken: Mapping[str, str]) -> dict[str, Scalar]:
+    """The scalars by name; `taken` holds the names of dims, tensors and the family."""
     scalars: dict[str, Scalar] = {}
     for name, raw in reader.table(("scalars",), value).items():
         path: Path = ("scalars", name)
-        problem = identifier_problem(name)
-        if problem is None and name in taken:
-            problem = f"`{name}` is already the name of a dim or tensor"
-        if problem:
-            reader.error("spec-bad-name", problem, path, at_key=True)
+        if not reader.declared(path, taken):
             continue
         entry = reader.table(path, raw, SCALAR)
-        dtype = reader.word((*path, "dtype"), entry["dtype"], ("float32", "float64", "int32", "int64"), "a scalar dtype") if "dtype" in entry else None
-        doc = reader.string((*path, "doc"), entry["doc"]) if "doc" in entry else ""
+        dtype = (
+            reader.word((*path, "dtype"), entry["dtype"], ("float32", "float64", "int32", "int64"), "a scalar dtype")
+            if "dtype" in entry
+            else None
+        )
+        doc = reader.doc((*path, "doc"), entry.get("doc", ""))
         if dtype:
-            scalars[name] = Scalar(name=name, dtype=dtype, doc=doc or "")
+            scalars[name] = Scalar(name=name, dtype=dtype, doc=doc)
     return scalars
 
 
@@ -199,6 +201,9 @@ def check_dims_bound(reader: Reader, dims: Mapping[str, Dim], tensors: Mapping[s
     for name in dims:
         if name not in bound:
             reader.error(
-                "spec-unbound-dim", f"no tensor has `{name}` as an axis", ("dims", name), at_key=True,
+                "spec-unbound-dim",
+                f"no tensor has `{name}` as an axis",
+                ("dims", name),
+                at_key=True,
                 help="a dim is read off the shape of a tensor; remove it or give a tensor that has it",
             )

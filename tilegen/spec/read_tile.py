@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tilegen.expr import free_names, nearest, to_text
+from tilegen.expr import free_names, to_text
 from tilegen.spec.document import Path
 from tilegen.spec.keys import RULE, SWIZZLE
 from tilegen.spec.model import Swizzle, TileRule, TileValue
@@ -16,7 +16,12 @@ MAX_RULES = 64
 
 
 def read_tile(
-    reader: Reader, path: Path, value: Any, section: FamilySection, dims: Collection[str], inherited: Mapping[str, TileValue]
+    reader: Reader,
+    path: Path,
+    value: Any,
+    section: FamilySection,
+    dims: Collection[str],
+    inherited: Mapping[str, TileValue],
 ) -> dict[str, TileValue]:
     """The tile values of the table at `path`. `inherited` are those of `[tile]`, for a target's overrides."""
     table = reader.table(path, value)
@@ -54,10 +59,7 @@ def _read_value(
     for i, element in enumerate(raw):
         here: Path = (*path, i)
         if last_unconditional is not None:
-            reader.error(
-                "spec-unreachable-rule", "no value reaches this rule", here,
-                related=((reader.document.span(last_unconditional), "this rule has no `when`, so it takes all that is left"),),
-            )
+            reader.unreachable(here, last_unconditional)
             break
         entry = reader.table(here, element, RULE, "a rule { use = ..., when = ... }")
         if "use" not in entry:
@@ -79,16 +81,13 @@ def _read_rule(
         condition = reader.condition((*path, "when"), when, names)
         if condition is None:
             return None
-        if condition is False:
-            reader.error("spec-constant-condition", "this is never true", (*path, "when"))
-            return None
     if use is None:
         return None
     return TileRule(
         use=use,
-        when=None if condition is True else condition,
+        when=condition,
         use_text=_use_text(use, raw),
-        when_text=when or "",
+        when_text=" ".join((when or "").split()),
         span=reader.document.span(use_path),
     )
 
@@ -98,7 +97,7 @@ def _use_text(use: Any, raw: Any) -> str:
         return "true" if use else "false"
     if isinstance(use, Swizzle):
         return f"panel {use.panel}, by {use.order}"
-    return raw if isinstance(raw, str) else to_text(use)
+    return " ".join(raw.split()) if isinstance(raw, str) else to_text(use)
 
 
 def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], unset: set[str]) -> Any:
@@ -123,9 +122,11 @@ def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set
 
 def _read_swizzle(reader: Reader, path: Path, raw: Any) -> Swizzle | None:
     before = len(reader.diagnostics)
-    entry = reader.table(path, raw, SWIZZLE, "a table { panel = 10, order = \"row\" }, or false")
+    entry = reader.table(path, raw, SWIZZLE, 'a table { panel = 10, order = "row" }, or false')
     panel = reader.integer((*path, "panel"), entry["panel"]) if "panel" in entry else None
-    order = reader.word((*path, "order"), entry.get("order", "row"), ("row", "column"), "an order of tiles", {"col": "column"})
+    order = reader.word(
+        (*path, "order"), entry.get("order", "row"), ("row", "column"), "an order of tiles", {"col": "column"}
+    )
     if panel is None or order is None or len(reader.diagnostics) > before:
         return None
     return Swizzle(panel=panel, order=order)  # type: ignore[arg-type]
@@ -139,8 +140,16 @@ def _parameter(path: Path) -> str | int:
 def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own: Collection[str]) -> None:
     """Each parameter must be computable from those before it in some order."""
     uses = {
-        key: sorted({n for r in v.rules for part in (r.use, r.when) if not isinstance(part, (bool, Swizzle, type(None)))
-                     for n in free_names(part) if n in tile})
+        key: sorted(
+            {
+                n
+                for r in v.rules
+                for part in (r.use, r.when)
+                if not isinstance(part, (bool, Swizzle, type(None)))
+                for n in free_names(part)
+                if n in tile
+            }
+        )
         for key, v in tile.items()
     }
     reported: set[str] = set()
@@ -149,7 +158,9 @@ def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own
         if cycle and not reported & set(cycle):
             reported |= set(cycle)
             reader.error(
-                "spec-circular", f"`{start}` refers to itself: {' -> '.join(cycle)}", (*path, start),
+                "spec-circular",
+                f"`{start}` refers to itself: {' -> '.join(cycle)}",
+                (*path, start),
                 help="give one of them a number",
             )
 
@@ -169,6 +180,3 @@ def _cycle(start: str, uses: Mapping[str, list[str]]) -> list[str] | None:
                     longer.append([*way, after])
         paths = longer
     return None
-
-
-__all__ = ["nearest", "read_tile"]

@@ -7,15 +7,18 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from tilegen.expr import ExprError, nearest, parse_condition, parse_formula, parse_integer
+from tilegen.spec import keys
 from tilegen.spec.diagnostic import Diagnostic, Severity
 from tilegen.spec.document import Document, Path
 from tilegen.spec.keys import Key
+from tilegen.spec.names import identifier_problem
 from tilegen.spec.source import Span
 
 T = TypeVar("T")
 
 MAX_INTEGER = 2**63 - 1
-MAX_DOC = 2000
+MAX_STRING = 2000
+MAX_DIAGNOSTICS = 100
 
 
 class Reader:
@@ -44,6 +47,8 @@ class Reader:
         related: tuple[tuple[Span, str], ...] = (),
     ) -> None:
         """An error at a span."""
+        if len(self.diagnostics) == MAX_DIAGNOSTICS:
+            return
         helps = ((help,) if help else ()) if isinstance(help, str) else help
         self.diagnostics.append(
             Diagnostic(
@@ -53,7 +58,9 @@ class Reader:
 
     # -- tables and keys
 
-    def table(self, path: Path, value: Any, keys: Mapping[str, Key] | None = None, what: str = "a table") -> dict[str, Any]:
+    def table(
+        self, path: Path, value: Any, keys: Mapping[str, Key] | None = None, what: str = "a table"
+    ) -> dict[str, Any]:
         """The table at `path`, with its unknown and missing keys reported; an empty one if it is no table."""
         if not isinstance(value, dict):
             self.wrong_type(path, what, value)
@@ -71,7 +78,29 @@ class Reader:
     def unknown_key(self, path: Path, key: str, known: Collection[str]) -> None:
         """Reports `key` of the table at `path`."""
         where = f" in [{_dotted(path)}]" if path else ""
-        self.error("spec-unknown-key", f"unknown key `{_short(key)}`{where}", (*path, key), at_key=True, help=nearest(key, known))
+        self.error(
+            "spec-unknown-key",
+            f"unknown key `{_short(key)}`{where}",
+            (*path, key),
+            at_key=True,
+            help=_belongs(path, key) or nearest(key, known),
+        )
+
+    def declared(self, path: Path, taken: Mapping[str, str]) -> bool:
+        """True if the last key of `path` may name a dim, tensor or scalar; `taken` says what has which name."""
+        name = str(path[-1])
+        problem = identifier_problem(name)
+        if problem is None and name in taken:
+            problem = f"`{name}` is already the name of {taken[name]}"
+        if problem:
+            self.error("spec-bad-name", problem, path, at_key=True)
+        return problem is None
+
+    def unreachable(self, path: Path, unconditional: Path) -> None:
+        """Reports a rule that stands after one without `when`."""
+        earlier = self.document.span(unconditional)
+        message = "this one has no `when`, so it takes all that is left"
+        self.error("spec-unreachable-rule", "no value reaches this rule", path, related=((earlier, message),))
 
     def missing_key(self, path: Path, key: str, help: str = "") -> None:
         """Reports that the table at `path` lacks `key`."""
@@ -85,17 +114,26 @@ class Reader:
     # -- values; each returns None after reporting
 
     def string(self, path: Path, value: Any) -> str | None:
-        """A string without control characters."""
+        """One line of text without control characters."""
         if not isinstance(value, str):
             self.wrong_type(path, "a string", value)
             return None
-        if len(value) > MAX_DOC:
-            self.error("spec-too-long", f"`{_dotted(path)}` has {len(value)} characters; the limit is {MAX_DOC}", path)
+        if len(value) > MAX_STRING:
+            self.error(
+                "spec-too-long", f"`{_dotted(path)}` has {len(value)} characters; the limit is {MAX_STRING}", path
+            )
             return None
-        if any(not (c.isprintable() or c in "\n\t") for c in value):
-            self.error("spec-bad-character", f"`{_dotted(path)}` holds a control character", path)
+        if not value.isprintable():
+            self.error("spec-bad-character", f"`{_dotted(path)}` holds a line end or a control character", path)
             return None
         return value
+
+    def doc(self, path: Path, value: Any, *, lines: bool = False) -> str:
+        """Text that emitted code shows in comments and docstrings; several lines only where `lines` says so."""
+        text = self.string(path, value.replace("\n", " ") if lines and isinstance(value, str) else value)
+        if text is not None and ("\\" in text or '"""' in text):
+            self.error("spec-bad-character", f'`{_dotted(path)}` holds a backslash or """', path)
+        return "" if text is None else str(value)
 
     def integer(self, path: Path, value: Any, *, least: int = 1) -> int | None:
         """An integer from `least` to 2**63 - 1."""
@@ -124,7 +162,9 @@ class Reader:
             return None
         return float(value)
 
-    def word(self, path: Path, value: Any, choices: Collection[str], what: str, aliases: Mapping[str, str] | None = None) -> str | None:
+    def word(
+        self, path: Path, value: Any, choices: Collection[str], what: str, aliases: Mapping[str, str] | None = None
+    ) -> str | None:
         """One of `choices`."""
         text = self.string(path, value)
         if text is None:
@@ -132,9 +172,21 @@ class Reader:
         if text not in choices:
             known = (aliases or {}).get(text.lower())
             help = f"did you mean `{known}`?" if known else nearest(text, choices)
-            self.error("spec-unknown-word", f"`{_short(text)}` is not {what}", path, help=help)
+            self.unknown_word(path, text, choices, what, help)
             return None
         return text
+
+    def unknown_word(self, path: Path, text: str, choices: Collection[str], what: str, help: str = "") -> None:
+        """Reports a word that is none of `choices`."""
+        few = len(choices) <= 8 and not (help or nearest(text, choices)).startswith("known")
+        notes = (f"the choices are {', '.join(choices)}",) if few and len(choices) > 1 else ()
+        self.error(
+            "spec-unknown-word",
+            f"`{_short(text)}` is not {what}",
+            path,
+            notes=notes,
+            help=help or nearest(text, choices),
+        )
 
     def array(self, path: Path, value: Any, what: str) -> list[tuple[Path, Any]]:
         """The elements of an array with their paths; none if it is no array."""
@@ -165,7 +217,12 @@ class Reader:
         if not isinstance(value, str):
             self.wrong_type(path, "a condition in quotes", value)
             return None
-        return self._expression(path, value, lambda: parse_condition(value, names))
+        condition = self._expression(path, value, lambda: parse_condition(value, names))
+        if isinstance(condition, bool):
+            help = "leave it out" if condition else ""
+            self.error("spec-constant-condition", f"this is always {str(condition).lower()}", path, help=help)
+            return None
+        return condition
 
     def formula(self, path: Path, value: Any, names: Collection[str], integers: Collection[str]) -> Any:
         """A formula over `names`, of which `integers` are dims; a plain number is one too."""
@@ -181,6 +238,13 @@ class Reader:
         except ExprError as e:
             self.error_at("spec-bad-expression", e.message, self.document.inside(path, e.start, e.end), help=e.help)
             return None
+
+
+def _belongs(path: Path, key: str) -> str:
+    """Help for a key of the whole spec that stands below a table header."""
+    if path and key in keys.SPEC:
+        return f"`{key}` belongs to the whole spec: put it above the first [table]"
+    return ""
 
 
 def _dotted(path: Path) -> str:

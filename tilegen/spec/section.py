@@ -51,7 +51,7 @@ class FormulaNames:
 class Compute(BaseModel):
     """Base of a family's `[compute]` table: frozen, strict, without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def problems(self) -> Iterator[tuple[str, str, str]]:
         """What is wrong between keys that are right alone: (key, message, help)."""
@@ -62,8 +62,8 @@ class Compute(BaseModel):
 class TileParam:
     """One key of `[tile]`.
 
-    kind "int" takes integers and expressions (and the words in `choices`, such as "auto"), "enum" the words in `choices`,
-    "bool" true and false, "swizzle" a table of panel and order, or false.
+    kind "int" takes integers and expressions (and the words in `choices`, such as "auto"), "enum" the words in
+    `choices`, "bool" true and false, "swizzle" a table of panel and order, or false.
     """
 
     doc: str
@@ -87,8 +87,8 @@ class DimRole:
 class TensorRole:
     """A tensor that the family knows by name.
 
-    `shapes` are the layouts it may have. A role with `dtypes` or `same_as` has defaults, and may be left out of the spec;
-    it is then present with its first shape, unless it is `optional`.
+    `shapes` are the layouts it may have. A role with `dtypes` or `same_as` has defaults, and may be left out of the
+    spec; it is then present with its first shape, unless it is `optional`.
     """
 
     doc: str
@@ -103,8 +103,8 @@ class TensorRole:
 class FamilySection:
     """The spec section of a family, or of one variant of it.
 
-    `extra_shapes` are the shapes that further tensors, known to the family only through its formulas, may have; none are
-    admitted if it is empty. `variants` are sections of their own; `compute` is None where a variant must be named.
+    `extra_shapes` are the shapes that further tensors, known to the family only through its formulas, may have; none
+    are admitted if it is empty. `variants` are sections of their own; `compute` is None where a variant must be named.
     """
 
     name: str
@@ -117,3 +117,13 @@ class FamilySection:
     schedules: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, FamilySection] = field(default_factory=dict)
     example: str = ""
+
+    def taken_names(self) -> dict[str, str]:
+        """The names that dims, tensors and scalars may not have, and what has them already."""
+        taken = dict.fromkeys(self.tile, "a tile parameter")
+        for field_info in self.compute.model_fields.values() if self.compute else ():
+            for names in field_info.metadata:
+                if isinstance(names, FormulaNames):
+                    computed = [name for name in names.inputs if name not in self.tensors]
+                    taken |= dict.fromkeys(computed, f"a value that {self.name} computes")
+        return taken

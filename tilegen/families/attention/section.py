@@ -47,19 +47,23 @@ MLA_DECODE = FamilySection(
         "threads": TileParam("threads that compute", step=32),
         "stages": TileParam("key blocks in flight", step=1),
         "policy": TileParam(
-            "how warps divide the output tile", kind="enum", choices=("square", "full_row", "full_col"), default="full_col"
+            "how warps divide the output tile",
+            kind="enum",
+            choices=("square", "full_row", "full_col"),
+            default="full_col",
         ),
         "num_split": TileParam(
-            'blocks that share the keys of one sequence; "auto" chooses by the grid and the SMs', choices=("auto",),
+            'blocks that share the keys of one sequence; "auto" chooses by the grid and the SMs',
+            choices=("auto",),
             default='"auto"',
         ),
     },
     schedules={
         "plain": "one key block after the other; TileLang arranges producer and consumers",
-        "delayed": "two warp groups; the second holds its half of P V back to fill the tensor cores during the next softmax",
+        "delayed": "two warp groups; the second holds its half of P V back, to fill the tensor cores during softmax",
         "seesaw": "two warp groups on alternate key blocks; each owns one half of the output",
     },
-    example='''\
+    example="""\
 [dims]
 B = { dynamic = true, max = 4096, doc = "sequences" }
 H = { values = [16, 64, 128], doc = "query heads" }
@@ -88,7 +92,7 @@ policy = "full_col"            # two warp groups, 64 x 256 of the output each
 num_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, { use = "auto" } ]
 
 [target.sm_90a]
-''',
+""",
 )
 
 SECTION = FamilySection(

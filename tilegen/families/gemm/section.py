@@ -43,7 +43,10 @@ SECTION = FamilySection(
         "threads": TileParam("threads that compute; a producer warp group comes on top", step=32),
         "stages": TileParam("tiles of a and b in flight", step=1),
         "policy": TileParam(
-            "how warps divide the output tile", kind="enum", choices=("square", "full_row", "full_col"), default="square"
+            "how warps divide the output tile",
+            kind="enum",
+            choices=("square", "full_row", "full_col"),
+            default="square",
         ),
         "swizzle": TileParam(
             "order of the output tiles for reuse in L2: panels of `panel` tiles, walked by row or column",
@@ -51,7 +54,7 @@ SECTION = FamilySection(
             default="off",
         ),
         "split_k": TileParam("blocks that share one output tile along K", default="1", step=1),
-        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks together", default="8", step=1),
+        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks at once", default="8", step=1),
     },
     schedules={
         "plain": "one block for each output tile",
@@ -59,7 +62,7 @@ SECTION = FamilySection(
         "split_k": "`split_k` blocks for each output tile, which add up through a workspace",
         "stream_k": "one block for each SM, each with an equal share of all K steps",
     },
-    example='''\
+    example="""\
 [dims]
 M = { dynamic = true, max = 65_536, doc = "rows" }
 N = { values = [4096, 8192] }
@@ -85,5 +88,5 @@ policy = "square"              # square | full_row | full_col
 swizzle = { panel = 10, order = "row" }
 
 [target.sm_90a]
-''',
+""",
 )

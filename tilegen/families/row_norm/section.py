@@ -22,9 +22,11 @@ class RowNormCompute(Compute):
     """`[compute]` of a row norm."""
 
     norm: Literal["rms", "layer", "l2", "softmax"] = Field(
-        description="the row statistics: rms gives rstd, layer gives mean and rstd, l2 gives rstd, softmax gives row_max and row_sum"
+        description="the row statistics: rms and l2 give rstd, layer mean and rstd, softmax row_max and row_sum"
     )
-    eps: float = Field(default=0.0, ge=0.0, lt=1.0, description="added to the mean square (rms, layer) or sum of squares (l2)")
+    eps: float = Field(
+        default=0.0, ge=0.0, lt=1.0, description="added to the mean square (rms, layer) or sum of squares (l2)"
+    )
     accum: Literal["float32", "float64"] = Field(default="float32", description="dtype of the row statistics")
     y: Annotated[
         Formula,
@@ -74,7 +76,7 @@ SECTION = FamilySection(
         "one_pass": "the row stays in registers: x is read once",
         "two_pass": "x is read twice: statistics, then the formula",
     },
-    example='''\
+    example="""\
 [dims]
 M = { dynamic = true, max = 16_777_216, doc = "rows; leading axes are flattened to it" }
 C = { values = [256, 512, 1024], also = "C % 32 == 0 and C <= 4096" }
@@ -96,5 +98,5 @@ threads = 128
 BLOCK_M = "16 * threads // BLOCK_C"
 
 [target.sm_90a]
-''',
+""",
 )
