@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,9 @@ TRIES = 24
 
 RELATED_TRIES = 10
 """The same for the other parameters of the conflict."""
+
+PAIR_TRIES = 4
+"""The same where two parameters must change."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,30 @@ def nearest_legal(spec: Spec, result: Result) -> Mends:
         value = result.case.tiles.get(name)
         if name in spec.section.tile and isinstance(value, int) and not isinstance(value, bool):
             offers[name] = _neighbours(spec, result, name, value, TRIES if position == 0 else RELATED_TRIES)
-    found = {name: values for name, values in offers.items() if values}
-    return Mends(tuple(_lines(obligation.parameter, offers, result)), tuple(found))
+    found = tuple(name for name, values in offers.items() if values)
+    if found or len(offers) < 2:
+        return Mends(tuple(_lines(obligation.parameter, offers, result)), found)
+    pair = _pair(spec, result, list(offers))
+    if pair is None:
+        return Mends((f"no one value of {', '.join(offers)} near its own is legal, and no two are",), ())
+    return Mends((f"the nearest legal pair is {' with '.join(f'{name} = {value}' for name, value in pair)}",), ())
+
+
+def _pair(spec: Spec, result: Result, names: list[str]) -> tuple[tuple[str, int], ...] | None:
+    """New values of the finding's own parameter and of one other that are legal together, the nearest first."""
+    first, *others = names
+    tiles = result.case.tiles
+    for second in others:
+        choices = itertools.product(_around(spec, first, tiles[first]), _around(spec, second, tiles[second]))
+        for a, b in sorted(choices, key=lambda pair: abs(pair[0] - tiles[first]) / tiles[first] + abs(pair[1] - tiles[second]) / tiles[second]):
+            if _legal(spec, result, {first: a, second: b}):
+                return (first, a), (second, b)
+    return None
+
+
+def _around(spec: Spec, name: str, value: int) -> list[int]:
+    step = spec.section.tile[name].step
+    return [*_down(value, step, PAIR_TRIES), *_up(value, step, PAIR_TRIES)]
 
 
 def _lines(parameter: str, offers: dict[str, list[int]], result: Result) -> Iterator[str]:
@@ -67,8 +93,8 @@ def _lines(parameter: str, offers: dict[str, list[int]], result: Result) -> Iter
 
 def _neighbours(spec: Spec, result: Result, name: str, value: int, tries: int) -> list[int]:
     step = spec.section.tile[name].step
-    below = next((v for v in _down(value, step, tries) if _legal(spec, result, name, v)), None)
-    above = next((v for v in _up(value, step, tries) if _legal(spec, result, name, v)), None)
+    below = next((v for v in _down(value, step, tries) if _legal(spec, result, {name: v})), None)
+    above = next((v for v in _up(value, step, tries) if _legal(spec, result, {name: v})), None)
     return [v for v in (below, above) if v is not None]
 
 
@@ -82,11 +108,12 @@ def _up(value: int, step: int, tries: int) -> Iterator[int]:
     return iter(range(first, first + tries * step, step))
 
 
-def _legal(spec: Spec, result: Result, parameter: str, value: int) -> bool:
+def _legal(spec: Spec, result: Result, values: Mapping[str, int]) -> bool:
     domain = domain_of(spec)
-    for arch in _sharing(spec, result.arch, parameter):
-        for case in cases(spec, arch, {parameter: value}):
-            if any(case.chosen.get(name, index) != index for name, index in result.case.chosen.items() if name != parameter):
+    kept = {name: index for name, index in result.case.chosen.items() if name not in values}
+    for arch in _sharing(spec, result.arch, values):
+        for case in cases(spec, arch, values):
+            if any(case.chosen.get(name, index) != index for name, index in kept.items()):
                 continue
             for dtypes in dtype_bindings(spec):
                 try:
@@ -98,9 +125,9 @@ def _legal(spec: Spec, result: Result, parameter: str, value: int) -> bool:
     return True
 
 
-def _sharing(spec: Spec, arch: str, parameter: str) -> list[str]:
-    """The targets that have the parameter from where ``arch`` has it."""
-    own = {target.arch for target in spec.targets if parameter in target.tile}
+def _sharing(spec: Spec, arch: str, parameters: Iterable[str]) -> list[str]:
+    """The targets that have the parameters from where ``arch`` has them."""
+    own = {target.arch for target in spec.targets if any(name in target.tile for name in parameters)}
     return [arch] if arch in own else [target.arch for target in spec.targets if target.arch not in own]
 
 

@@ -53,11 +53,13 @@ def _named(argument: str) -> Iterator[Path]:
 
 
 def specs_in(folder: Path) -> list[Path]:
-    """Every ``.toml`` file under a folder, sorted; hidden folders are left out."""
+    """Every ``.toml`` file under a folder, sorted; hidden folders and measurements (``*.tune.toml``) are left out."""
     return sorted(
         path
         for path in folder.rglob("*.toml")
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if path.is_file()
+        and not path.name.endswith(".tune.toml")
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import value_at
 from tilegen.check.rule import Obligation, rule
-from tilegen.expr import all_of, at_least, at_most, divides, to_text
+from tilegen.expr import Size, all_of, at_least, at_most, divides, evaluate, free_names, to_text
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -124,8 +124,21 @@ def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
                 label=lambda values, e=extent, a=AXES[axis], limit=limit: (
                     f"grid.{a} = {to_text(e)} = {to_text(value_at(e, values))}, allowed are 1 to {limit}"
                 ),
-                help=("put the long axis on grid.x, or declare a smaller `max` for the dim",),
+                help=_largest(extent, limit),
             )
+
+
+def _largest(extent: Size, limit: int) -> tuple[str, ...]:
+    """The help of a grid axis that one dim sizes: how large the dim may be."""
+    names = free_names(extent)
+    if len(names) != 1:
+        return ()
+    (name,) = names
+    low, high = 0, 2**40
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if evaluate(extent, {name: middle}) <= limit else (low, middle)
+    return (f"the grid holds {name} up to {low}: declare max = {low}",) if low else ()
 
 
 @rule(
