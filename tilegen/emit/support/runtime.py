@@ -220,3 +220,26 @@ def _compile_one(build, key):
     import tilelang
 
     tilelang.compile(build(**key), target=tilelang_target(key["arch"]))
+
+
+class Optional:
+    """A callable ``"module.sub:function"`` that may not be installed. It is imported at its first use, once."""
+
+    def __init__(self, name):
+        self.name = name
+        self._call = None
+        self._tried = False
+
+    def load(self):
+        """The callable, or None with one warning."""
+        if not self._tried:
+            import importlib
+            import warnings
+
+            module, _, attribute = self.name.partition(":")
+            try:
+                self._call = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                warnings.warn(f"{self.name} is not there ({error}); the generated kernel is used instead", stacklevel=3)
+            self._tried = True
+        return self._call
