@@ -77,7 +77,7 @@ def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *,
         span=spec.span(at),
         label=obligation.explain(outcome.counterexample),
         notes=tuple(notes),
-        help=(*mends.lines, *obligation.help),
+        help=(*mends.lines, *obligation.advice()),
         see=f"tilegen explain {rule.code}",
         related=tuple((spec.span(path), "") for path in _related(spec, first, at, mends)),
     )
@@ -86,8 +86,9 @@ def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *,
 def _related(spec: Spec, result: Result, at: str, mends: Mends) -> Iterator[str]:
     """The other lines of the conflict: those that could end it alone, or all that take part where none could."""
     candidates = [path for path in result.obligation.related if path != result.obligation.at]
-    decisive = [path for path in candidates if path.removeprefix("tile.") in mends.parameters]
-    for path in decisive or candidates:
+    if mends.parameters:
+        candidates = [path for path in candidates if path.removeprefix("tile.") in mends.parameters]
+    for path in candidates:
         found = located(spec, path, result)
         if found != at and spec.has(found):
             yield found

@@ -51,11 +51,11 @@ def nearest_legal(spec: Spec, result: Result) -> Mends:
         if name in spec.section.tile and isinstance(value, int) and not isinstance(value, bool):
             offers[name] = _neighbours(spec, result, name, value, TRIES if position == 0 else RELATED_TRIES)
     found = tuple(name for name, values in offers.items() if values)
-    if found or len(offers) < 2:
+    if found or len(offers) < 2 or result.severity is not Severity.ERROR:
         return Mends(tuple(_lines(obligation.parameter, offers, result)), found)
     pair = _pair(spec, result, list(offers))
     if pair is None:
-        return Mends((f"no one value of {', '.join(offers)} near its own is legal, and no two are",), ())
+        return Mends((f"no value of {' or '.join(offers)} near its own ends this, nor do two of them together",), ())
     return Mends((f"the nearest legal pair is {' with '.join(f'{name} = {value}' for name, value in pair)}",), ())
 
 
@@ -87,8 +87,7 @@ def _lines(parameter: str, offers: dict[str, list[int]], result: Result) -> Iter
     elif others:
         yield f"with {' or '.join(others)} it is legal"
     elif not own and own is not None:
-        value = result.case.tiles[parameter]
-        yield f"no value of {parameter} near {value} is legal while the other tile values stay as they are"
+        yield f"no value of {' or '.join(offers)} near its own ends this while the other tile values stay as they are"
 
 
 def _neighbours(spec: Spec, result: Result, name: str, value: int, tries: int) -> list[int]:
@@ -132,9 +131,8 @@ def _sharing(spec: Spec, arch: str, parameters: Iterable[str]) -> list[str]:
 
 
 def _refuted(plan: TilePlan, also: Rule, region: object) -> bool:
-    for rule in rules():
-        if rule.severity is not Severity.ERROR and rule is not also:
-            continue
+    others = (rule for rule in rules() if rule.severity is Severity.ERROR and rule is not also)
+    for rule in (also, *others):  # most candidates fall to the rule that the finding is about
         for obligation in rule.obligations(plan):
             severe = (obligation.severity or rule.severity) is Severity.ERROR or rule is also
             if severe and not prove(obligation.claim, region).proved:  # type: ignore[arg-type]

@@ -35,12 +35,15 @@ class Obligation:
     label: str | Explain
     parameter: str | None = None
     related: tuple[str, ...] = ()
-    help: tuple[str, ...] = ()
+    help: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
     today: str = ""
     severity: Severity | None = None
     statement: str = ""
     given: Any = True
     within: Domain | None = None
+
+    def advice(self) -> tuple[str, ...]:
+        return self.help() if callable(self.help) else self.help
 
     def explain(self, values: Mapping[str, int]) -> str:
         return self.label if isinstance(self.label, str) else self.label(values)

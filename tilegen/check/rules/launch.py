@@ -124,7 +124,7 @@ def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
                 label=lambda values, e=extent, a=AXES[axis], limit=limit: (
                     f"grid.{a} = {to_text(e)} = {to_text(value_at(e, values))}, allowed are 1 to {limit}"
                 ),
-                help=_largest(extent, limit),
+                help=lambda e=extent, limit=limit: _largest(e, limit),
             )
 
 
