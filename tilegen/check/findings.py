@@ -116,7 +116,9 @@ def _where(spec: Spec, group: list[Result], several_cases: bool) -> str:
 
 def _conditions(group: list[Result]) -> Iterator[str]:
     """The conditions of the cases of a finding, where there are few enough to read."""
-    conditions = list(dict.fromkeys(to_text(result.case.condition) for result in group if result.case.condition is not True))
+    conditions = list(
+        dict.fromkeys(to_text(result.case.condition) for result in group if result.case.condition is not True)
+    )
     short = [condition for condition in conditions if len(condition) <= 60]
     if short:
         yield f"where {short[0]}" + (f" (and {len(conditions) - 1} more cases)" if len(conditions) > 1 else "")

@@ -59,7 +59,12 @@ def _github_line(diagnostic: Diagnostic, strict: bool) -> str:
     properties = {"title": title(diagnostic)}
     if diagnostic.span is not None:
         span = diagnostic.span
-        properties |= {"file": span.file, "line": str(span.line), "endLine": str(span.end_line), "col": str(span.column)}
+        properties |= {
+            "file": span.file,
+            "line": str(span.line),
+            "endLine": str(span.end_line),
+            "col": str(span.column),
+        }
         if span.line == span.end_line:
             properties["endColumn"] = str(max(span.column, span.end_column - 1))
     given = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in properties.items())

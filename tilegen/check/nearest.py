@@ -44,7 +44,10 @@ def nearest_legal(spec: Spec, result: Result) -> Mends:
     obligation = result.obligation
     if obligation.parameter is None:
         return Mends((), ())
-    wanted = [obligation.parameter, *(path.removeprefix("tile.") for path in obligation.related if path.startswith("tile."))]
+    wanted = [
+        obligation.parameter,
+        *(path.removeprefix("tile.") for path in obligation.related if path.startswith("tile.")),
+    ]
     offers: dict[str, list[int]] = {}
     for position, name in enumerate(dict.fromkeys(wanted)):
         value = result.case.tiles.get(name)
@@ -65,7 +68,10 @@ def _pair(spec: Spec, result: Result, names: list[str]) -> tuple[tuple[str, int]
     tiles = result.case.tiles
     for second in others:
         choices = itertools.product(_around(spec, first, tiles[first]), _around(spec, second, tiles[second]))
-        for a, b in sorted(choices, key=lambda pair: abs(pair[0] - tiles[first]) / tiles[first] + abs(pair[1] - tiles[second]) / tiles[second]):
+        for a, b in sorted(
+            choices,
+            key=lambda pair: abs(pair[0] - tiles[first]) / tiles[first] + abs(pair[1] - tiles[second]) / tiles[second],
+        ):
             if _legal(spec, result, {first: a, second: b}):
                 return (first, a), (second, b)
     return None

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 Explain = Callable[[Mapping[str, int]], str]
 
 
+def text_of(text: Callable[..., str], *args: Any) -> Explain:
+    """A label that is worked out when it is needed: ``text(values, *args)`` at the values of a counterexample."""
+    return lambda values: text(values, *args)
+
+
 @dataclass(frozen=True)
 class Obligation:
     """Something that must hold for every value of the dims in the case that the plan is for.

@@ -12,7 +12,7 @@ from tilegen.check.cache import VerdictCache, user_cache
 from tilegen.check.formats import FORMATS
 from tilegen.check.report import Report, report_on
 from tilegen.cli._terminal import use_color
-from tilegen.spec.find import NoSpec, find_specs
+from tilegen.spec.find import NoSpecError, find_specs
 
 
 @click.command
@@ -28,7 +28,7 @@ def command(specs: tuple[str, ...], strict: bool, form: str, no_cache: bool) -> 
     """
     try:
         paths = find_specs(specs)
-    except NoSpec as error:
+    except NoSpecError as error:
         raise click.UsageError(str(error)) from None
     cache = None if no_cache else user_cache()
     reports = list(_reports(paths, cache))

@@ -11,7 +11,7 @@ FOLDER = Path("specs")
 """Where specs stand when a command names none, and where kernel names are looked up."""
 
 
-class NoSpec(Exception):
+class NoSpecError(Exception):
     """An argument that names no spec; the message says what was looked for, and what is near."""
 
 
@@ -19,7 +19,7 @@ def find_specs(arguments: Iterable[str]) -> list[Path]:
     """The spec files that the arguments name, each once, in order; those of ``specs/`` where there are no arguments.
 
     A folder gives every ``.toml`` file under it. Anything that is no path is the name of a kernel in ``specs/``. Raises
-    :class:`NoSpec`.
+    :class:`NoSpecError`.
     """
     found: dict[Path, None] = {}
     for argument in list(arguments) or [str(FOLDER)]:
@@ -28,10 +28,10 @@ def find_specs(arguments: Iterable[str]) -> list[Path]:
 
 
 def find_kernel(argument: str) -> Path:
-    """The one spec file that a path or a kernel name stands for. Raises :class:`NoSpec`."""
+    """The one spec file that a path or a kernel name stands for. Raises :class:`NoSpecError`."""
     found = list(_named(argument))
     if len(found) > 1:
-        raise NoSpec(f"`{argument}` holds {len(found)} specs; name one: {', '.join(map(str, found[:8]))}")
+        raise NoSpecError(f"`{argument}` holds {len(found)} specs; name one: {', '.join(map(str, found[:8]))}")
     return found[0]
 
 
@@ -40,11 +40,11 @@ def _named(argument: str) -> Iterator[Path]:
     try:
         is_folder, exists = path.is_dir(), path.exists()
     except (OSError, ValueError):
-        raise NoSpec(f"`{_printable(argument)}` is no path and no kernel name") from None
+        raise NoSpecError(f"`{_printable(argument)}` is no path and no kernel name") from None
     if is_folder:
         specs = specs_in(path)
         if not specs:
-            raise NoSpec(f"the folder {argument} has no spec (no .toml file)")
+            raise NoSpecError(f"the folder {argument} has no spec (no .toml file)")
         yield from specs
     elif exists:
         yield path
@@ -65,7 +65,7 @@ def specs_in(folder: Path) -> list[Path]:
 
 def _kernel(name: str) -> Path:
     if not FOLDER.is_dir():
-        raise NoSpec(f"there is no file or folder `{_printable(name)}`, and no folder {FOLDER}/ to look for a kernel in")
+        raise NoSpecError(f"there is no file or folder `{_printable(name)}`, and no folder {FOLDER}/ to look for a kernel in")
     names = {}
     for path in specs_in(FOLDER):
         names.setdefault(_kernel_of(path) or path.stem, path)
@@ -73,7 +73,7 @@ def _kernel(name: str) -> Path:
         return names[name]
     near = get_close_matches(name[:64], names, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"kernels of {FOLDER}/: {', '.join(names) or 'none'}"
-    raise NoSpec(f"there is no file, folder or kernel `{_printable(name)}`; {hint}")
+    raise NoSpecError(f"there is no file, folder or kernel `{_printable(name)}`; {hint}")
 
 
 def _kernel_of(path: Path) -> str | None:

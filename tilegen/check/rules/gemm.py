@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, value_at
-from tilegen.check.rule import Obligation, rule
+from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import Size, add, at_most, to_text
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
@@ -33,7 +33,9 @@ def _gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
             yield kernel, gemm, kernel.launch.threads if gemm.threads is None else gemm.threads
 
 
-def _path(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
+def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
+    """What a gemm becomes, as a function of its M, N, K and threads."""
+
     def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
         return gemm_path(
             plan.target,
@@ -60,7 +62,7 @@ def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Itera
     ``parameter_order`` (0 is M, 1 N, 2 K, 3 the threads); the others are those that may take part in the conflict.
     """
     for _, gemm, threads in _gemms(plan):
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def fine(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -240,7 +242,7 @@ def _not_slower(plan: TilePlan, *, tn_only: bool) -> Iterator[Obligation]:
         layout = shape is not None and shape.tn_only and (gemm.transpose_a or not gemm.transpose_b)
         if layout is not tn_only:
             continue
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -258,7 +260,7 @@ def _not_slower(plan: TilePlan, *, tn_only: bool) -> Iterator[Obligation]:
             at=at or keys[0],
             label=label,
             parameter=None if tn_only else _parameter(keys[0]),
-            help=("store B as (N, K): `b = { shape = \"N K\" }`",) if tn_only else (),
+            help=('store B as (N, K): `b = { shape = "N K" }`',) if tn_only else (),
         )
 
 
@@ -285,7 +287,9 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             at_most(add(*counts.values()), budget - overhead),
             at=largest.decided_by[-1] if largest.decided_by else "tile",
-            label=lambda values, k=kernel, c=counts, o=overhead, b=budget: _register_arithmetic(k, c, o, b, values),
+            label=text_of(
+                lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
+            ),
             parameter="threads",
             related=("tile.threads", *largest.decided_by[:-1]),
         )
@@ -298,7 +302,7 @@ def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
         sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
         if not all(isinstance(size, int) for size in sizes):
             return None
-        path = _path(plan, gemm)(*sizes)
+        path = path_of(plan, gemm)(*sizes)
         if isinstance(path, GemmRefusal):
             return None
         if path.instruction == "wgmma":
@@ -335,7 +339,7 @@ def _register_arithmetic(
 )
 def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, gemm, threads in _gemms(plan):
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
         block = kernel.launch.block_threads
         itemsize = ITEMSIZE[gemm.accum]
 
@@ -385,7 +389,7 @@ def _parameter(path: str) -> str | None:
 )
 def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -416,7 +420,7 @@ def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):
         if not gemm.a_in_registers:
             continue
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def rowwise(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -428,5 +432,3 @@ def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
             label=f"the warps of `{gemm.acc}` stand side by side along N",
             help=('use policy = "full_row" with 16 rows a warp, or stage the probabilities through shared memory',),
         )
-
-

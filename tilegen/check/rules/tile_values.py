@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import value_at
 from tilegen.check.domain import Domain
-from tilegen.check.rule import Obligation, spec_rule
+from tilegen.check.rule import Obligation, spec_rule, text_of
 from tilegen.expr import Range, any_of, at_least, compare, substitute, to_text
 from tilegen.plan.cases import cases, cases_before, evaluation_order
 from tilegen.plan.model import Case
@@ -76,7 +76,7 @@ def rule_list_total(spec: Spec, arch: str) -> Iterator[Obligation]:
             yield Obligation(
                 any_of(*(substitute(rule.when, case.tiles) for rule in value.rules)),
                 at=f"tile.{name}",
-                label=lambda values, name=name: f"no rule matches {_shape(values)}",
+                label=text_of(lambda values, name: f"no rule matches {_shape(values)}", name),
                 statement=f"the rules of `{name}` do not cover the whole domain",
                 help=("end the list with a rule that has no `when`, or narrow the dims",),
                 given=case.condition,
@@ -113,5 +113,3 @@ def _positive(name: str, use: Any, index: int, rules: tuple[TileRule, ...], case
         help=(f"write max(1, {written}), or narrow the dims",),
         given=case.condition,
     )
-
-
