@@ -19,6 +19,7 @@ T = TypeVar("T")
 MAX_INTEGER = 2**63 - 1
 MAX_STRING = 2000
 MAX_DIAGNOSTICS = 100
+MAX_ENTRIES = 256
 
 
 class Reader:
@@ -64,6 +65,10 @@ class Reader:
         """The table at `path`, with its unknown and missing keys reported; an empty one if it is no table."""
         if not isinstance(value, dict):
             self.wrong_type(path, what, value)
+            return {}
+        if len(value) > MAX_ENTRIES:
+            where = f"`{_dotted(path)}`" if path else "the spec"
+            self.error("spec-too-long", f"{where} has {len(value)} keys; the limit is {MAX_ENTRIES}", path)
             return {}
         if keys is None:
             return value
