@@ -1,6 +1,13 @@
 import pytest
 
-from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path, wgmma_n
+from tilegen.lowering.instruction import (
+    GemmPath,
+    GemmRefusal,
+    accumulator_ok,
+    gemm_path,
+    operand_continuity,
+    wgmma_n,
+)
 from tilegen.lowering.partition import Partition
 from tilegen.targets import target
 
@@ -71,7 +78,8 @@ def test_amd_takes_mfma_of_sixteen():
         ({"m": 128, "n": 128, "k": 24, "threads": 128}, "lowering", "D8"),
         ({"m": 128, "n": 128, "k": 16, "threads": 128, "operand": "float8_e4m3fn", "transpose_b": True}, "nvcc", "D8"),
         ({"m": 128, "n": 128, "k": 64, "threads": 128, "operand": "bfloat16", "accumulator": "bfloat16"}, "nvcc", "D9"),
-        ({"m": 128, "n": 128, "k": 64, "threads": 128, "chip": "sm_80", "operand": "float8_e4m3fn"}, "nvcc", "D9"),
+        ({"m": 128, "n": 128, "k": 64, "threads": 128, "chip": "sm_80", "operand": "float8_e4m3fn"}, "run", "D11"),
+        ({"m": 192, "n": 16, "k": 32, "threads": 512, "chip": "gfx942"}, "run", "I3"),
     ],
 )
 def test_what_is_refused(case, stage, rule):
@@ -86,3 +94,12 @@ def test_accumulators():
     assert not accumulator_ok(chip, "bfloat16", "float16")
     assert accumulator_ok(chip, "int8", "int32")
     assert not accumulator_ok(chip, "int8", "float32")
+
+
+def test_the_swizzle_of_a_row_along_n_stops_at_one_instruction():
+    hopper = path(64, 128, 64, 512, policy="full_row")  # four warps along N, 32 columns each
+    assert operand_continuity(hopper, "B", 128, transposed=False) == 32
+    assert operand_continuity(hopper, "B", 64, transposed=True) == 64
+    assert operand_continuity(hopper, "A", 64, transposed=False) == 64
+    assert operand_continuity(path(256, 128, 64, 128), "A", 256, transposed=True) == 64
+    assert operand_continuity(path(128, 128, 64, 128, chip="sm_80"), "B", 128, transposed=False) == 128

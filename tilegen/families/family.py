@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Family:
     """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance; ``context``
-    gives the names that the family's templates need, from the spec and every case of every target.
+    gives the names that the family's templates need, from the spec and every case of every target; ``golden_cases`` the
+    small inputs whose outputs are kept, each a dict of ``name``, ``dims``, ``dtype`` and ``seed``.
     """
 
     name: str
     derive: Callable[[Spec, Target, Mapping[str, str], Mapping[str, Any]], dict[str, Any]]
     plan: Callable[[Spec, Target, Mapping[str, str], Case], TilePlan]
     context: Callable[[Spec, Mapping[str, tuple[Case, ...]]], dict[str, Any]]
+    golden_cases: Callable[[Spec], list[dict[str, Any]]]
 
 
 @cache
 def family(name: str) -> Family:
     plan = import_module(f"tilegen.families.{name}.plan")
     context = import_module(f"tilegen.families.{name}.context")
-    return Family(name, plan.derive, plan.plan, context.context)
+    return Family(name, plan.derive, plan.plan, context.context, context.golden_cases)
 
 
 def family_of(spec: Spec) -> Family:

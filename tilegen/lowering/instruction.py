@@ -7,7 +7,9 @@ fragment accumulator on sm_100a and sm_120a. `tcgen05` needs the accumulator in 
 
 WGMMA's N is the widest multiple of 16 up to 256 that divides N / n_warp, and gcd(N / n_warp, 256) where that is no
 multiple of 16. With B not transposed N / n_warp must be a multiple of 16, or the compiler stops on a failed assertion.
-The K of `mma.sync` is 256 bits of operand, or the tile's K where that is less; K must be a multiple of it.
+The K of `mma.sync` is 256 bits of operand, or the tile's K where that is less; K must be a multiple of it, and it a
+power of two. TileLang does not check that AMD's waves cover the tile: where they do not, layout inference mostly stops,
+and columns are left out where it does not, so this model refuses.
 
 Source: tilelang src/cuda/op/gemm.cc, SelectInst; cuda/intrinsics/macro/wgmma_macro_generator.py, select_wgmma_inst_n;
 cuda/intrinsics/macro/mma_macro_generator.py; src/tl_templates/cuda/instruction/mma.h; src/rocm/op/gemm.cc.
@@ -17,10 +19,10 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
-from tilegen.lowering.partition import WAVE_N, Partition, Policy, warp_partition, wave_partition
+from tilegen.lowering.partition import WAVE_N, Partition, Policy, covers, warp_partition, wave_partition
 from tilegen.targets import Instruction, Target
 
-Stage = Literal["lowering", "nvcc"]
+Stage = Literal["lowering", "nvcc", "run"]
 
 BITS = {
     "float64": 64,
@@ -55,7 +57,7 @@ class GemmPath:
 @dataclass(frozen=True)
 class GemmRefusal:
     stage: Stage
-    """Which compiler stops: TileLang's lowering, or nvcc."""
+    """What stops: TileLang, nvcc, or nothing until the kernel runs, and then traps or leaves columns out."""
     rule: str
     """The rule's id, e.g. `D3`."""
     reason: str
@@ -79,6 +81,8 @@ def gemm_path(
 
     `threads`: those that run the gemm, without the producer warp group of a warp-specialised block.
     """
+    if operand not in target.operand_dtypes:
+        return GemmRefusal("run", "D11", f"{target.name} has no matrix instruction for {operand}")
     if not accumulator_ok(target, operand, accumulator):
         return GemmRefusal("nvcc", "D9", f"{operand} operands have no instruction with a {accumulator} accumulator")
     if target.kind == "hip":
@@ -127,6 +131,18 @@ def wgmma_obstacle(
     return None
 
 
+def operand_continuity(path: GemmPath, operand: Literal["A", "B"], columns: int, *, transposed: bool) -> int:
+    """Elements of a row of a gemm operand in shared memory that its swizzle span must divide.
+
+    `columns`: the row of the operand's buffer. A row along K is taken whole. A row along M or N is what one WGMMA
+    instruction covers of it, so that the span never crosses from one instruction into the next.
+    """
+    along_k = transposed == (operand == "B")
+    if path.instruction != "wgmma" or along_k:
+        return columns
+    return WGMMA_MIN_M if operand == "A" else path.n
+
+
 def wgmma_n(columns_per_warp: int) -> int:
     """N of the WGMMA instruction for so many columns a warp (N / n_warp)."""
     fallback = gcd(columns_per_warp, 256)
@@ -161,6 +177,8 @@ def _mma(
     shape = target.instruction("mma.sync", operand)
     assert shape is not None
     step = min(MMA_OPERAND_BITS // BITS[operand], k)
+    if step & (step - 1):
+        return GemmRefusal("lowering", "D8", f"mma.sync has no K of {step}")
     if k % step:
         return GemmRefusal("lowering", "D8", f"K = {k} is no multiple of {step}")
     if step != shape.k and (operand, accumulator, step) not in _SHORT_K:
@@ -181,6 +199,9 @@ def _mfma(target: Target, m: int, n: int, k: int, threads: int, policy: Policy, 
     partition = wave_partition(m, n, waves, policy)
     if partition is None:
         return _no_partition(m, n, waves, WAVE_N)
+    if not covers(m, n, partition, WAVE_N):
+        reason = f"{partition.m} x {partition.n} waves do not cover {m} x {n}"
+        return GemmRefusal("run", "I3", reason)
     if k % shape.k:
         return GemmRefusal("lowering", "I2", f"K = {k} is no multiple of {shape.k}")
     return GemmPath("mfma", shape.n_max, shape.k, partition, "")

@@ -1,8 +1,9 @@
 """How TMA moves a tile: swizzle, box and number of instructions, or why it cannot.
 
 Rule. A tile of `rows` x `columns` of `itemsize` bytes lies in shared memory in panels of the swizzle span. The span is
-the widest of 128, 64, 32 bytes that divides a row of the buffer, and none if the rows are no multiple of 8 or if the
-buffer is neither a gemm operand nor stored from. The inner box is one span (unswizzled: a whole row, 256 elements of
+the widest of 128, 64, 32 bytes that divides a row of the buffer (for a WGMMA operand that does not run along K: the
+extent of one instruction), and none if the rows are no multiple of 8 or if the buffer is neither a gemm operand nor
+stored from. The inner box is one span (unswizzled: a whole row, 256 elements of
 it where that divides, else its largest divisor up to 256 of a whole multiple of 128 bytes, and then one row at a
 time). The outer box is all rows up to 256, else their largest divisor up to 256 whose *own* product with the item
 size is a multiple of 128 bytes: the compiler forgets to multiply by the inner box, so 272 rows of 64 float16 do not
@@ -19,8 +20,9 @@ What happens where it cannot depends on who asked:
 A stride that is only known at run time passes all of this and fails at the first call, if it is no multiple of 16
 bytes: the caller must prove it.
 
-Source: tilelang src/cuda/op/copy.cc, AnalyzeTMABulkCopy; src/cuda/op/copy_analysis.cc, CheckBulkLoad, CheckBulkStore,
-CheckGlobalStrides; src/layout/gemm_layouts.cc, MakeGemmABLayoutHopper; limits from the CUDA driver API.
+Source: tilelang src/cuda/op/copy.cc, AnalyzeTMABulkCopy; cuda/op/gemm/gemm_wgmma.py, infer_shared_layout;
+src/cuda/op/copy_analysis.cc, CheckBulkLoad, CheckBulkStore, CheckGlobalStrides; src/layout/gemm_layouts.cc,
+MakeGemmABLayoutHopper; limits from the CUDA driver API.
 """
 
 from dataclasses import dataclass
@@ -66,14 +68,15 @@ def swizzle_span(rows: int, columns: int, itemsize: int, tma: Tma) -> int:
 
 
 def tma_plan(
-    rows: int, columns: int, itemsize: int, tma: Tma, *, swizzled: bool = True, buffer_columns: int | None = None
+    rows: int, columns: int, itemsize: int, tma: Tma, *, swizzled: bool = True, continuity: int | None = None
 ) -> TmaPlan | str:
     """The boxes of a (rows, columns) tile of a row-major tensor, or the reason why there are none.
 
-    `swizzled`: the shared buffer is a gemm operand or is stored from. `buffer_columns`: the width of the shared
-    buffer, where the tile is a slice of its columns. Leading extents of 1 change nothing; a vector has one row.
+    `swizzled`: the shared buffer is a gemm operand or is stored from. `continuity`: elements of a row that the span
+    must divide, where that is not the tile's row: the width of the buffer that the tile is a slice of, or what
+    `instruction.operand_continuity` says. Leading extents of 1 change nothing; a vector has one row.
     """
-    width = columns if buffer_columns is None else buffer_columns
+    width = columns if continuity is None else continuity
     span = swizzle_span(rows, width, itemsize, tma) if swizzled else 0
     if columns * itemsize % tma.inner_bytes_multiple:
         return f"a row of {columns} elements is {columns * itemsize} bytes, no multiple of {tma.inner_bytes_multiple}"
@@ -100,7 +103,7 @@ def tma_copy(
     *,
     row_stride: int | None = None,
     swizzled: bool = True,
-    buffer_columns: int | None = None,
+    continuity: int | None = None,
 ) -> TmaCopy:
     """What becomes of a copy between global memory and shared memory.
 
@@ -115,7 +118,7 @@ def tma_copy(
     if row_stride is not None and not stride_ok(row_stride, itemsize, tma):
         reason = f"the global row stride of {row_stride * itemsize} bytes is no multiple of 16 below 2^40"
         return _without_plan(reason, issuer == "explicit")
-    plan = tma_plan(rows, columns, itemsize, tma, swizzled=swizzled, buffer_columns=buffer_columns)
+    plan = tma_plan(rows, columns, itemsize, tma, swizzled=swizzled, continuity=continuity)
     if isinstance(plan, str):
         return _without_plan(plan, issuer != "store")
     return TmaCopy("fits" if plan.instructions == 1 else "splits", plan, "")

@@ -46,6 +46,18 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     }
 
 
+GOLDEN_ROWS = 3
+
+
+def golden_cases(spec: Spec) -> list[dict[str, Any]]:
+    """A few rows of the smallest listed shape, in each dtype."""
+    n, k = (min(listed_values(spec.dim(name))) for name in ("N", "K"))
+    return [
+        {"name": f"{dtype}-M{GOLDEN_ROWS}-N{n}-K{k}", "dims": {"M": GOLDEN_ROWS, "N": n, "K": k}, "dtype": dtype, "seed": 0}
+        for dtype in spec.dtypes("a")
+    ]
+
+
 def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     """What the public functions say and check of each tensor."""
     inputs = ["a", "b", *(tensor.name for tensor in extra)]
