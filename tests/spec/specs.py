@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tilegen.spec import Diagnostic, Spec, SpecError, load_bytes
 
 GEMM = """\
@@ -86,9 +88,7 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 
 def refusal(text: str) -> tuple[Diagnostic, ...]:
     """The diagnostics of a text that must not load."""
-    try:
+    with pytest.raises(SpecError) as caught:
         spec(text)
-    except SpecError as e:
-        assert e.diagnostics
-        return e.diagnostics
-    raise AssertionError("the spec loads")
+    assert caught.value.diagnostics
+    return caught.value.diagnostics

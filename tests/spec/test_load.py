@@ -87,7 +87,9 @@ def test_tile_values_are_rules_read_top_down() -> None:
 def test_a_word_among_the_numbers_of_a_parameter_stays_a_word() -> None:
     s = spec(
         MLA
-        + '[tile]\nBLOCK_H = 16\nnum_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, { use = "auto" } ]\n'
+        MLA
+        + '[tile]\nBLOCK_H = 16\nnum_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, '
+        '{ use = "auto" } ]\n'
     )
     one, auto = s.tile["num_split"].rules
     assert (one.use, auto.use) == (1, "auto")
