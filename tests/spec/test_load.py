@@ -86,9 +86,7 @@ def test_tile_values_are_rules_read_top_down() -> None:
 
 def test_a_word_among_the_numbers_of_a_parameter_stays_a_word() -> None:
     s = spec(
-        MLA
-        MLA
-        + '[tile]\nBLOCK_H = 16\nnum_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, '
+        MLA + '[tile]\nBLOCK_H = 16\nnum_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, '
         '{ use = "auto" } ]\n'
     )
     one, auto = s.tile["num_split"].rules
