@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
 from types import SimpleNamespace
@@ -42,7 +43,8 @@ def parse(text: str):
     try:
         return parse_formula(text, NAMES, integers=("D",))
     except ExprError as e:
-        assert e.message == "division by zero"
+        if e.message not in ("division by zero", "the degree of this power is over 64"):
+            raise
         return None
 
 
@@ -163,7 +165,5 @@ def test_a_scalar_counts_as_a_number_in_torch(text: str, env: dict[str, float]) 
         "y": env["y"],
         "D": env["D"],
     }
-    try:
+    with contextlib.suppress(OverflowError):  # math.exp of a large number
         assert close(float(eval(formula_to_torch(expr, {}, scalars=("y",)), scope)), expected)
-    except OverflowError:
-        pass  # math.exp of a large number

@@ -35,7 +35,7 @@ from tilegen.expr.arith import (
 from tilegen.expr.error import ExprError
 from tilegen.expr.evaluate import compile_closure, evaluate, free_names, substitute
 from tilegen.expr.interval import Range, bounds, decide, narrowed
-from tilegen.expr.parse import nearest, parse_condition, parse_formula, parse_integer
+from tilegen.expr.parse import nearest, nearest_name, parse_condition, parse_formula, parse_integer
 from tilegen.expr.text import to_python, to_text, to_z3
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ __all__ = [
     "narrowed",
     "native",
     "nearest",
+    "nearest_name",
     "negate",
     "parse_condition",
     "parse_formula",

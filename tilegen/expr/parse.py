@@ -84,7 +84,8 @@ def _syntax(text: str) -> ast.expr:
     except SyntaxError as e:
         start = min(max((e.offset or 1) - 1 + shift, 0), len(text) - 1)
         reason = e.msg if e.msg and "Perhaps" not in e.msg else "invalid syntax"
-        raise ExprError(f"this is not an expression: {reason}", start, start + 1) from None
+        help = "compare with `==`" if text[start] == "=" else ""
+        raise ExprError(f"this is not an expression: {reason}", start, start + 1, help) from None
     except (ValueError, MemoryError, RecursionError, OverflowError):
         raise ExprError("the expression is too deep or holds too large a number", 0, len(text)) from None
     _limit(tree, shift, len(text))
@@ -327,10 +328,17 @@ def _is_not(node: ast.expr) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
+def nearest_name(name: str, known: Collection[str]) -> str | None:
+    """The one of `known` that was likely meant."""
+    lowered = {k.lower(): k for k in sorted(known)}
+    match = difflib.get_close_matches(name[:64].lower(), list(lowered), n=1, cutoff=0.5)
+    return lowered[match[0]] if match else None
+
+
 def nearest(name: str, known: Collection[str]) -> str:
     """A help line for an unknown name: the nearest known one, or the list."""
     if not known:
         return "no name is known here"
-    lowered = {k.lower(): k for k in sorted(known)}
-    match = difflib.get_close_matches(name[:64].lower(), list(lowered), n=1, cutoff=0.5)
-    return f"did you mean `{lowered[match[0]]}`?" if match else f"known here: {', '.join(sorted(known))}"
+    match = nearest_name(name, known)
+    listed = sorted(known) if len(known) <= 24 else [*sorted(known)[:24], "..."]
+    return f"did you mean `{match}`?" if match else f"known here: {', '.join(listed)}"

@@ -18,6 +18,7 @@ from tilegen.spec.source import Span
 Path = tuple[str | int, ...]
 
 MAX_BYTES = 1 << 18
+MAX_DEPTH = 64
 _TOMLLIB_PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 _TOML_HELP = 'a line is `key = value`, a value a number, "a string", true, false, [a list] or { key = value }'
 _PATH_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
@@ -92,30 +93,25 @@ def parse_document(data: bytes, file: str) -> Document:
     if text.startswith("\ufeff"):
         message = "the file starts with a byte order mark; save it as plain UTF-8"
         raise SpecError([_error("spec-bad-toml", message, Span(file, 1, 1, 1, 2))])
+    collector = _Places(text, file)
+    # Before anything that recurses, or whose time grows with the square of a key's length.
+    if collector.too_deep():
+        raise SpecError([_error("spec-bad-toml", "keys or values are nested too deep", None)])
+    collector.collect()
     try:
         values = tomllib.loads(text)
-    except RecursionError:
-        raise SpecError([_error("spec-bad-toml", "the file is nested too deep", None)]) from None
     except ValueError as e:
-        raise SpecError(_toml_errors(str(e), text, file)) from None
-    try:
-        places, _ = _Places(text, file).collect()
-    except RecursionError:
-        raise SpecError([_error("spec-bad-toml", "the file is nested too deep", None)]) from None
-    return Document(file, text, values, places)
+        raise SpecError(_toml_errors(str(e), collector, text, file)) from None
+    return Document(file, text, values, collector.places)
 
 
 def _error(code: str, message: str, span: Span | None, **more: Any) -> Diagnostic:
     return Diagnostic(code, code.removeprefix("spec-"), Severity.ERROR, message, span, **more)
 
 
-def _toml_errors(message: str, text: str, file: str) -> list[Diagnostic]:
+def _toml_errors(message: str, collector: _Places, text: str, file: str) -> list[Diagnostic]:
     """What tomllib refused: duplicate keys by our own walk, which knows both places, the rest where tomllib points."""
-    try:
-        _, duplicates = _Places(text, file).collect()
-    except RecursionError:
-        duplicates = []
-    if duplicates:
+    if collector.duplicates:
         return [
             _error(
                 "spec-duplicate-key",
@@ -124,7 +120,7 @@ def _toml_errors(message: str, text: str, file: str) -> list[Diagnostic]:
                 related=((first, "first given here"),),
                 help=("keep one of the two",),
             )
-            for path, first, second in duplicates
+            for path, first, second in collector.duplicates[:10]
         ]
     lines = text.split("\n")
     match = _TOMLLIB_PLACE.match(message)
@@ -158,18 +154,31 @@ class _Places:
         self.file = file
         self.source = text.encode("utf-8")
         self.lines = None if text.isascii() else self.source.split(b"\n")
+        self.root = _parser().parse(self.source).root_node
         self.places: dict[Path, Place] = {}
         self.duplicates: list[tuple[Path, Span, Span]] = []
         self.array_lengths: dict[Path, int] = {}
         self.tables: set[Path] = set()
 
-    def collect(self) -> tuple[dict[Path, Place], list[tuple[Path, Span, Span]]]:
-        for node in _parser().parse(self.source).root_node.named_children:
+    def too_deep(self) -> bool:
+        """True if the syntax tree is deeper than any spec. A dotted key is as deep as it has parts."""
+        cursor = self.root.walk()
+        while True:
+            if cursor.depth > MAX_DEPTH:
+                return True
+            if cursor.goto_first_child():
+                continue
+            while not cursor.goto_next_sibling():
+                if not cursor.goto_parent():
+                    return False
+
+    def collect(self) -> None:
+        """Fills `places` and `duplicates`."""
+        for node in self.root.named_children:
             if node.type == "pair":
                 self._pair(node, ())
             elif node.type in ("table", "table_array_element"):
                 self._table(node)
-        return self.places, self.duplicates
 
     def _table(self, node: Any) -> None:
         first, *children = node.named_children

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tilegen import families
-from tilegen.expr import nearest
+from tilegen import targets as chips
 from tilegen.spec import document as doc
 from tilegen.spec import keys
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError
@@ -24,7 +23,6 @@ from tilegen.spec.reader import Reader
 from tilegen.spec.section import FamilySection
 
 DEFAULT_ARCH = "sm_90a"
-_ARCH = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _RULE_ID = re.compile(r"TG-[A-Z][0-9]{1,3}")
 
 
@@ -59,9 +57,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
         return None
     schedule = _read_schedule(reader, ("schedule",), values.get("schedule"), section)
     dims = read_dims(reader, values.get("dims", {}), section)
-    # A dim that the family requires and the spec lacks is reported once, not again at each use.
-    required = (name for name, role in section.dims.items() if role.required)
-    declared = [*dict.fromkeys([*_names_in(values.get("dims")), *required])]
+    declared = _declared(values.get("dims"), section)
     tensors = read_tensors(reader, values.get("tensors", {}), section, declared)
     taken = section.taken_names() | dict.fromkeys(declared, "a dim") | dict.fromkeys(tensors, "a tensor")
     scalars = read_scalars(reader, values.get("scalars", {}), taken)
@@ -98,9 +94,10 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     return spec
 
 
-def _names_in(value: Any) -> list[str]:
-    """The names that a table declares, well-formed or not, so that one bad entry does not make its uses unknown."""
-    return list(value) if isinstance(value, dict) else []
+def _declared(value: Any, section: FamilySection) -> list[str]:
+    """The dims that are there or should be, so that one bad or missing entry does not make its uses unknown."""
+    required = [name for name, role in section.dims.items() if role.required]
+    return list(dict.fromkeys([*(value if isinstance(value, dict) else ()), *required]))
 
 
 def _read_family(reader: Reader, values: Mapping[str, Any]) -> tuple[FamilySection | None, str | None]:
@@ -112,7 +109,8 @@ def _read_family(reader: Reader, values: Mapping[str, Any]) -> tuple[FamilySecti
     section = families.section(name)
     if "variant" not in values:
         if section.compute is None:
-            reader.missing_key((), "variant", help=f"{name} has the variants {', '.join(section.variants)}")
+            help = f"{name} has the variants {', '.join(section.variants)}"
+            reader.error("spec-missing-key", "the spec lacks `variant`", ("family",), help=help)
             return None, None
         return section, None
     if not section.variants:
@@ -126,23 +124,15 @@ def _read_schedule(reader: Reader, path: doc.Path, value: Any, section: FamilySe
     return None if value is None else reader.word(path, value, section.schedules, f"a schedule of {section.name}")
 
 
-@lru_cache(maxsize=1)
-def known_archs() -> tuple[str, ...]:
-    """The chips that tilegen has data for."""
-    folder = Path(__file__).parent.parent / "targets"
-    return tuple(sorted(p.stem for p in folder.glob("*.toml")))
-
-
 def _read_targets(
     reader: Reader, value: Any, section: FamilySection, dims: Collection[str], tile: Mapping[str, TileValue]
 ) -> tuple[Target, ...]:
     targets: list[Target] = []
     for arch, raw in reader.table(("target",), value).items():
         path: doc.Path = ("target", arch)
-        known = known_archs()
-        if not _ARCH.fullmatch(arch) or (known and arch not in known):
+        if arch not in chips.names():
             reader.error(
-                "spec-unknown-target", f"there is no chip `{arch[:70]}`", path, at_key=True, help=nearest(arch, known)
+                "spec-unknown-target", f"there is no chip `{arch[:70]}`", path, at_key=True, help=_nearest_chip(arch)
             )
             continue
         entry = reader.table(path, raw, keys.TARGET)
@@ -157,6 +147,11 @@ def _read_targets(
     if not targets:
         targets.append(Target(arch=DEFAULT_ARCH, span=reader.document.span(("target",))))
     return tuple(targets)
+
+
+def _nearest_chip(name: str) -> str:
+    near = chips.UnknownTargetError(name[:64]).nearest
+    return f"did you mean `{near}`?" if near else f"known here: {', '.join(chips.names())}"
 
 
 def _read_dispatch(reader: Reader, value: Any, dims: Collection[str]) -> tuple[Prefer, ...]:

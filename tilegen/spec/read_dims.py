@@ -67,6 +67,7 @@ def _check_domain(
     low, high, step = entry.get("min", 1), entry.get("max"), entry.get("multiple_of", 1)
     if "values" in entry and not values:
         reader.error("spec-empty-domain", f"`{name}` has an empty list of values", (*path, "values"))
+        return
     if not values and also is None and high is None and not {"min", "multiple_of"} & entry.keys():
         reader.error(
             "spec-no-domain",

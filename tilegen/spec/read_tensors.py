@@ -154,6 +154,7 @@ def _check_shape(
 
 
 def _check_same_as(reader: Reader, tensors: Mapping[str, Tensor], table: Mapping[str, Any]) -> None:
+    reported: set[str] = set()
     for name, tensor in tensors.items():
         if tensor.same_as is None:
             continue
@@ -167,13 +168,13 @@ def _check_same_as(reader: Reader, tensors: Mapping[str, Tensor], table: Mapping
                     help=nearest(tensor.same_as, tensors),
                 )
             continue
-        seen = [name]
-        while (other := tensors.get(seen[-1])) is not None and other.same_as is not None:
-            if other.same_as in seen:
-                cycle = " -> ".join([*seen, other.same_as])
-                reader.error("spec-circular", f"the dtype refers to itself: {cycle}", path)
-                break
-            seen.append(other.same_as)
+        chain = [name]
+        while (other := tensors.get(chain[-1])) is not None and other.same_as and other.same_as not in chain:
+            chain.append(other.same_as)
+        # Said once, at the first tensor of the cycle; tensors that only lead into it are innocent.
+        if other is not None and other.same_as == name and name not in reported:
+            reported |= set(chain)
+            reader.error("spec-circular", f"the dtype refers to itself: {' -> '.join([*chain, name])}", path)
 
 
 def read_scalars(reader: Reader, value: Any, taken: Mapping[str, str]) -> dict[str, Scalar]:

@@ -31,9 +31,10 @@ def read_tile(
     given = {k: v for k, v in table.items() if k in section.tile}
     integers = {k for k, p in section.tile.items() if p.kind == "int"}
     names = {*dims, "sm_count", *(integers & {*given, *inherited})}
+    hints = {k: f"give `{k}` a value in [tile] first" for k in integers - names}
     tile: dict[str, TileValue] = {}
     for key, raw in given.items():
-        rules = _read_value(reader, (*path, key), raw, section.tile[key], names, integers)
+        rules = _read_value(reader, (*path, key), raw, section.tile[key], names, hints)
         if rules:
             tile[key] = TileValue(rules=tuple(rules))
     for key, param in section.tile.items():
@@ -44,10 +45,10 @@ def read_tile(
 
 
 def _read_value(
-    reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], unset: set[str]
+    reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], hints: Mapping[str, str]
 ) -> list[TileRule]:
     if not isinstance(raw, list):
-        rule = _read_rule(reader, path, path, raw, None, param, names, unset)
+        rule = _read_rule(reader, path, path, raw, None, param, names, hints)
         return [rule] if rule else []
     if not raw:
         reader.error("spec-empty-domain", f"the rule list of `{path[-1]}` is empty", path)
@@ -64,7 +65,7 @@ def _read_value(
         entry = reader.table(here, element, RULE, "a rule { use = ..., when = ... }")
         if "use" not in entry:
             continue
-        rule = _read_rule(reader, here, (*here, "use"), entry["use"], entry.get("when"), param, names, unset)
+        rule = _read_rule(reader, here, (*here, "use"), entry["use"], entry.get("when"), param, names, hints)
         if rule:
             rules.append(rule)
         if "when" not in entry:
@@ -73,12 +74,19 @@ def _read_value(
 
 
 def _read_rule(
-    reader: Reader, path: Path, use_path: Path, raw: Any, when: Any, param: TileParam, names: set[str], unset: set[str]
+    reader: Reader,
+    path: Path,
+    use_path: Path,
+    raw: Any,
+    when: Any,
+    param: TileParam,
+    names: set[str],
+    hints: Mapping[str, str],
 ) -> TileRule | None:
-    use = _read_use(reader, use_path, raw, param, names, unset)
+    use = _read_use(reader, use_path, raw, param, names, hints)
     condition = None
     if when is not None:
-        condition = reader.condition((*path, "when"), when, names)
+        condition = reader.condition((*path, "when"), when, names, hints)
         if condition is None:
             return None
     if use is None:
@@ -100,7 +108,7 @@ def _use_text(use: Any, raw: Any) -> str:
     return " ".join(raw.split()) if isinstance(raw, str) else to_text(use)
 
 
-def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], unset: set[str]) -> Any:
+def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], hints: Mapping[str, str]) -> Any:
     if param.kind == "bool":
         return reader.boolean(path, raw)
     if param.kind == "enum":
@@ -109,11 +117,7 @@ def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set
         return False if raw is False else _read_swizzle(reader, path, raw)
     if isinstance(raw, str) and raw in param.choices:
         return raw
-    if isinstance(raw, str) and raw.isidentifier() and raw in unset - names:
-        reader.error("spec-unset-parameter", f"`{raw}` has no value in [tile]", path, help=f"give `{raw}` a value")
-        return None
-    known = names - {str(_parameter(path))}
-    use = reader.size(path, raw, [*known, *param.choices] if param.choices and not isinstance(raw, str) else known)
+    use = reader.size(path, raw, names, hints)
     if isinstance(use, int) and use < 1:
         reader.error("spec-out-of-range", f"`{_parameter(path)}` must be at least 1", path)
         return None

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from tilegen.expr import ExprError, nearest, parse_condition, parse_formula, parse_integer
+from tilegen.expr import ExprError, nearest, nearest_name, parse_condition, parse_formula, parse_integer
 from tilegen.spec import keys
 from tilegen.spec.diagnostic import Diagnostic, Severity
 from tilegen.spec.document import Document, Path
@@ -19,6 +19,7 @@ T = TypeVar("T")
 MAX_INTEGER = 2**63 - 1
 MAX_STRING = 2000
 MAX_DIAGNOSTICS = 100
+MAX_ENTRIES = 256
 
 
 class Reader:
@@ -65,13 +66,19 @@ class Reader:
         if not isinstance(value, dict):
             self.wrong_type(path, what, value)
             return {}
+        if len(value) > MAX_ENTRIES:
+            where = f"`{_dotted(path)}`" if path else "the spec"
+            self.error("spec-too-long", f"{where} has {len(value)} keys; the limit is {MAX_ENTRIES}", path)
+            return {}
         if keys is None:
             return value
+        misspelt: set[str | None] = set()
         for key in value:
             if key not in keys:
                 self.unknown_key(path, key, keys)
-        for name, key in keys.items():
-            if key.required and name not in value:
+                misspelt.add(nearest_name(key, keys))
+        for name, required in keys.items():
+            if required.required and name not in value and name not in misspelt:
                 self.missing_key(path, name)
         return {k: v for k, v in value.items() if k in keys}
 
@@ -200,10 +207,10 @@ class Reader:
 
     # -- expressions
 
-    def size(self, path: Path, value: Any, names: Collection[str]) -> Any:
-        """An integer, or an integer expression over `names`."""
+    def size(self, path: Path, value: Any, names: Collection[str], hints: Mapping[str, str] | None = None) -> Any:
+        """An integer, or an integer expression over `names`. `hints` has help for some names that are not known."""
         if isinstance(value, str):
-            return self._expression(path, value, lambda: parse_integer(value, names))
+            return self._expression(path, value, lambda: parse_integer(value, names), hints)
         if isinstance(value, bool) or not isinstance(value, int):
             whole = isinstance(value, float) and value.is_integer()
             self.wrong_type(
@@ -218,12 +225,12 @@ class Reader:
             return None
         return value
 
-    def condition(self, path: Path, value: Any, names: Collection[str]) -> Any:
+    def condition(self, path: Path, value: Any, names: Collection[str], hints: Mapping[str, str] | None = None) -> Any:
         """A condition over `names`."""
         if not isinstance(value, str):
             self.wrong_type(path, "a condition in quotes", value)
             return None
-        condition = self._expression(path, value, lambda: parse_condition(value, names))
+        condition = self._expression(path, value, lambda: parse_condition(value, names), hints)
         if isinstance(condition, bool):
             help = "leave it out" if condition else ""
             self.error("spec-constant-condition", f"this is always {str(condition).lower()}", path, help=help)
@@ -238,11 +245,14 @@ class Reader:
         text = value if isinstance(value, str) else repr(value)
         return self._expression(path, text, lambda: parse_formula(text, names, integers=integers))
 
-    def _expression(self, path: Path, text: str, parse: Callable[[], T]) -> T | None:
+    def _expression(
+        self, path: Path, text: str, parse: Callable[[], T], hints: Mapping[str, str] | None = None
+    ) -> T | None:
         try:
             return parse()
         except ExprError as e:
-            self.error_at("spec-bad-expression", e.message, self.document.inside(path, e.start, e.end), help=e.help)
+            help = (hints or {}).get(text[e.start : e.end], e.help)
+            self.error_at("spec-bad-expression", e.message, self.document.inside(path, e.start, e.end), help=help)
             return None
 
 

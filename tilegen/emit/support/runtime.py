@@ -99,9 +99,9 @@ class Launcher:
             if len(self._ready) >= self.REMEMBERED:
                 self._ready.clear()
             self._ready[signature] = launch
-        first = arguments[0]
         if torch.is_grad_enabled():
             check_no_grad(self._op, arguments)
+        first = arguments[0]
         if first.device.index != torch.cuda.current_device():
             with torch.cuda.device(first.device):
                 return launch(*arguments)
@@ -112,11 +112,14 @@ def _signature(argument):
     if isinstance(argument, torch.Tensor):
         # Shapes and strides decide the kernel; the 16-byte alignment of the address decides whether it may be used.
         return argument.shape, argument.stride(), argument.dtype, argument.device, argument.data_ptr() % 16
-    return type(argument) if isinstance(argument, float) else argument
+    return argument if argument is None or isinstance(argument, (bool, int)) else type(argument)
 
 
 def check_tensor(op, name, tensor, shape, dtypes, device=None):
-    """Raises unless ``tensor`` is a contiguous CUDA tensor of ``shape`` (None: any extent, ...: any axes) with one of ``dtypes``."""
+    """Raises unless ``tensor`` is a contiguous CUDA tensor with one of ``dtypes`` and of ``shape``.
+
+    In ``shape`` None stands for any extent, and a leading ... for any axes.
+    """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{op}: `{name}` must be a torch.Tensor, got {type(tensor).__name__}")
     if not tensor.is_cuda:

@@ -167,10 +167,13 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
         },
         "widths_text": _widths(spec),
         "matrix_inputs": [name for name, kind in kinds.items() if kind == "M C" and name != "x"],
-        "outside_shapes": "({},)".format(
-            ", ".join({"M C": "(64, 24)", "C": "(24,)", "M": "(64,)"}[kind] for kind in kinds.values())
+        "outside_arguments": ", ".join(
+            f"x.new_zeros({ {'M C': '(64, 24)', 'C': '24', 'M': '64'}[kind] })" for kind in kinds.values()
         ),
-        "preferred": [(to_python(rule.when) if rule.when is not None else "True", rule.when_text or "every shape", rule.call) for rule in spec.dispatch],
+        "preferred": [
+            (to_python(rule.when) if rule.when is not None else "True", rule.when_text or "every shape", rule.call)
+            for rule in spec.dispatch
+        ],
         "column_inputs": [name for name, kind in kinds.items() if kind == "C"],
         "row_inputs": [name for name, kind in kinds.items() if kind == "M"],
         "uses_m": "M" in {symbol.name for symbol in spec.compute.y.expr.free_symbols},  # type: ignore[attr-defined]
