@@ -99,8 +99,8 @@ def _build(
 
 
 def _load(files: list[Path], only: tuple[str, ...]) -> list[Any]:
+    from tilegen.spec import load
     from tilegen.spec.diagnostic import SpecError
-    from tilegen.spec.load import load
 
     specs, problems = [], []
     for file in files:

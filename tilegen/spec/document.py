@@ -20,6 +20,7 @@ Path = tuple[str | int, ...]
 MAX_BYTES = 1 << 18
 MAX_DEPTH = 64
 _TOMLLIB_PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
+_TOML_HELP = 'a line is `key = value`, a value a number, "a string", true, false, [a list] or { key = value }'
 _PATH_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -133,6 +134,7 @@ def _toml_errors(message: str, collector: _Places, text: str, file: str) -> list
             "spec-bad-toml",
             f"this is not TOML: {what[:1].lower()}{what[1:]}",
             Span(file, line, column, line, column + 1),
+            help=(_TOML_HELP,),
         )
     ]
 
