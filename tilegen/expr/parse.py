@@ -162,9 +162,7 @@ class _Walk:
         if isinstance(node.op, ast.Pow):
             base, exponent = self.integer(node.left), self.integer(node.right)
             if not isinstance(exponent, int) or not 0 <= exponent <= MAX_EXPONENT:
-                _fail(
-                    f"an exponent must be a constant from 0 to {MAX_EXPONENT}", node.right, "write the number out"
-                )
+                _fail(f"an exponent must be a constant from 0 to {MAX_EXPONENT}", node.right, "write the number out")
             power = arith.native(base**exponent)
             if _degree(power) > MAX_DEGREE:
                 _fail(f"the degree of this power is over {MAX_DEGREE}", node)

@@ -22,7 +22,9 @@ def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> 
     """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
     values = spec.tile_for(arch)
     domain = domain_of(spec)
-    yield from _extend(Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), evaluation_order(values), values, domain)
+    yield from _extend(
+        Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), evaluation_order(values), values, domain
+    )
 
 
 def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:

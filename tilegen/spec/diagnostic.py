@@ -150,7 +150,9 @@ def _excerpt(
     if _source_line(span, sources) is None:
         return [f"{margin} {bar} {text}" for text in label.split("\n") if text]
     lines = [f"{margin} {bar}"]
-    for place, text, sign in sorted([(span, label, "^"), *((s, t, "-") for s, t in related)], key=lambda entry: entry[0]):
+    for place, text, sign in sorted(
+        [(span, label, "^"), *((s, t, "-") for s, t in related)], key=lambda entry: entry[0]
+    ):
         source = _source_line(place, sources) or ""
         lines.append(f"{place.line:>{width}} {bar} {_printable(source)}".rstrip())
         if text or sign == "^":
@@ -165,13 +167,20 @@ def _marked(span: Span, label: str, sign: str, source: str) -> list[str]:
     signs = indent + sign * max(1, min(last, len(source) + 1) - span.column)
     room = WIDTH - len(signs) - 6
     if room < MIN_LABEL:
-        return [signs, *(indent[: WIDTH // 3] + text for text in _wrapped(label, WIDTH - len(indent[: WIDTH // 3]) - 6))]
+        return [
+            signs,
+            *(indent[: WIDTH // 3] + text for text in _wrapped(label, WIDTH - len(indent[: WIDTH // 3]) - 6)),
+        ]
     first, *rest = _wrapped(label, room)
     return [f"{signs} {first}", *(f"{' ' * len(signs)} {text}" for text in rest)]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return [line for part in text.split("\n") for line in wrap(part, width, break_long_words=False, break_on_hyphens=False) or [""]]
+    return [
+        line
+        for part in text.split("\n")
+        for line in wrap(part, width, break_long_words=False, break_on_hyphens=False) or [""]
+    ]
 
 
 def _source_line(span: Span, sources: dict[str, list[str]]) -> str | None:

@@ -65,7 +65,9 @@ def specs_in(folder: Path) -> list[Path]:
 
 def _kernel(name: str) -> Path:
     if not FOLDER.is_dir():
-        raise NoSpecError(f"there is no file or folder `{_printable(name)}`, and no folder {FOLDER}/ to look for a kernel in")
+        raise NoSpecError(
+            f"there is no file or folder `{_printable(name)}`, and no folder {FOLDER}/ to look for a kernel in"
+        )
     names = {}
     for path in specs_in(FOLDER):
         names.setdefault(_kernel_of(path) or path.stem, path)
