@@ -95,7 +95,11 @@ def to_toml(spec: Mapping[str, Any]) -> str:
     lines = [f"{key} = {_value(value)}" for key, value in spec.items() if not isinstance(value, dict)]
     for key, table in spec.items():
         if isinstance(table, dict):
-            lines += _table((key,), table) if key != "target" else [line for n, t in table.items() for line in _table((key, n), t)]
+            lines += (
+                _table((key,), table)
+                if key != "target"
+                else [line for n, t in table.items() for line in _table((key, n), t)]
+            )
     return "\n".join(lines).strip("\n") + "\n"
 
 

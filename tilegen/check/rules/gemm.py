@@ -235,9 +235,7 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
             return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
 
         at = _obstacle_at(plan, gemm, threads)
-        yield Obligation(
-            pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=_parameter(at)
-        )
+        yield Obligation(pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=_parameter(at))
 
 
 def _has(plan: TilePlan, instruction: str) -> bool:
