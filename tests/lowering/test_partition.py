@@ -1,6 +1,14 @@
 import pytest
 
-from tilegen.lowering.partition import POLICIES, Partition, covers, legal_warps, warp_partition, wave_partition
+from tilegen.lowering.partition import (
+    POLICIES,
+    Partition,
+    covers,
+    legal_warps,
+    rows_agree,
+    warp_partition,
+    wave_partition,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +74,10 @@ def test_waves_that_amd_refuses(m, n, waves):
 
 def test_warps_that_fit_a_wgmma_tile_of_192_rows():
     assert legal_warps(192, 128, "full_row", wgmma=True, limit=16) == (4, 8, 12, 16)
+
+
+def test_rows_of_scores_and_values_of_mla():
+    scores, values = (warp_partition(64, n, 8, "full_col", wgmma=False) for n in (32, 512))
+    assert (scores, values) == (Partition(2, 4), Partition(1, 8))
+    assert not rows_agree(scores, values)
+    assert rows_agree(values, warp_partition(64, 64, 8, "full_col", wgmma=False))

@@ -1,4 +1,11 @@
-from tilegen.lowering.pipeline import PipelinePath, pipeline_path
+from tilegen.lowering.pipeline import (
+    PipelinePath,
+    Schedule,
+    double_buffer,
+    pipeline_path,
+    planned_schedule,
+    trip_count_ok,
+)
 from tilegen.lowering.tma import tma_copy
 from tilegen.targets import target
 
@@ -40,3 +47,28 @@ def test_other_chips_pipeline_without_producers():
 
 def test_a_partial_consumer_group_still_reallocates():
     assert path("sm_90a", 64, 2, 4096).reallocated == (24, 240)
+
+
+def test_a_gemm_issues_its_copies_first():
+    assert planned_schedule(3, {0: 2, 1: 2}, 3) == Schedule((0, 1, 2), (0, 0, 2))
+    assert planned_schedule(3, {0: 2, 1: 2}, 1) == Schedule((1, 2, 0), (0, 0, 1))
+
+
+def test_attention_issues_each_copy_behind_its_last_reader():
+    # copy K, copy V, scores, softmax, values
+    assert planned_schedule(5, {0: 2, 1: 4}, 2) == Schedule((1, 4, 0, 2, 3), (0, 0, 2, 2, 2))
+
+
+def test_a_run_time_trip_count_leaves_at_most_one_iteration_over():
+    gemm, attention = {0: 2, 1: 2}, {0: 2, 1: 4}
+    assert trip_count_ok(planned_schedule(3, gemm, 2), static=False, cp_async=True)
+    assert not trip_count_ok(planned_schedule(3, gemm, 3), static=False, cp_async=True)
+    assert not trip_count_ok(planned_schedule(5, attention, 2), static=False, cp_async=True)
+    assert trip_count_ok(planned_schedule(5, attention, 2), static=True, cp_async=True)
+    assert trip_count_ok(planned_schedule(5, attention, 2), static=False, cp_async=False)
+
+
+def test_a_double_buffer_takes_any_trip_count():
+    schedule = double_buffer(5, [0, 3])
+    assert schedule == Schedule((0, 2, 3, 1, 4), (0, 1, 1, 0, 1))
+    assert trip_count_ok(schedule, static=False, cp_async=True)

@@ -29,3 +29,11 @@ def call_text(head: str, arguments: Sequence[str], tail: str, indent: int) -> st
         return flat
     inner = " " * (indent + 4)
     return f"{head}(\n" + "".join(f"{inner}{argument},\n" for argument in arguments) + " " * indent + f"){tail}"
+
+
+def domain_entry(name: str, condition: str, words: str) -> str:
+    """One entry of DOMAIN, broken where it does not fit."""
+    flat = f'"{name}": (lambda {name}: {condition}, "{words}"),'
+    if 4 + len(flat) <= WIDTH:
+        return flat
+    return f'"{name}": (\n        lambda {name}: {condition},\n        "{words}",\n    ),'

@@ -153,14 +153,14 @@ def declared_python(dim: Dim) -> str:
     if dim.is_listed:
         return f"{dim.name} in {_tuple(dim.values)}"
     upper = "" if dim.max is None else f" <= {dim.max}"
-    parts = [f"{dim.min or 1} <= {dim.name}{upper}"]
+    parts = [f"{dim.min or 1} <= {dim.name}{upper}" if upper else f"{dim.name} >= {dim.min or 1}"]
     if dim.multiple_of not in (None, 1):
         parts.append(f"{dim.name} % {dim.multiple_of} == 0")
     if dim.also is not None:
         also = to_python(dim.also)
         parts.append(f"({also})" if " or " in also else also)
     text = " and ".join(parts)
-    return text if dim.dynamic or not dim.values else f"{dim.name} in {_tuple(dim.values)} or {text}"
+    return text if dim.dynamic or not dim.values else f"{dim.name} in {_tuple(dim.values)} or ({text})"
 
 
 def declared_text(dim: Dim) -> str:

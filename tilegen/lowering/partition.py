@@ -82,6 +82,15 @@ def covers(m: int, n: int, partition: Partition, warp_n: int = WARP_N) -> bool:
     return m % (WARP_M * partition.m) == 0 and n % (warp_n * partition.n) == 0
 
 
+def rows_agree(*partitions: Partition) -> bool:
+    """Whether row vectors (a running maximum, a scale) can serve several accumulators of the same rows.
+
+    They take the layout of one accumulator's rows; another whose rows are shared out otherwise is a layout conflict
+    ("Layout infer conflict between ... in T.Parallel loop"), for instance 64 x 32 and 64 x 512 by 8 warps, `full_col`.
+    """
+    return len({p.m for p in partitions}) <= 1
+
+
 def legal_warps(m: int, n: int, policy: Policy, *, wgmma: bool, limit: int = 32) -> tuple[int, ...]:
     """The numbers of warps that have a partition for this accumulator."""
     return tuple(w for w in range(1, limit + 1) if warp_partition(m, n, w, policy, wgmma=wgmma))

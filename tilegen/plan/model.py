@@ -56,7 +56,8 @@ class Buffer:
 
     ``shape`` is what the source allocates, in elements; ``stages`` is how many copies TileLang's pipeline makes of it.
     ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
-    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``owners`` are the threads that hold a fragment, where not all of the block do. ``decided_by`` names the
+    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the source gives its
+    layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of the block do. ``decided_by`` names the
     spec keys that fix its size: a finding points there.
     """
 
@@ -71,6 +72,7 @@ class Buffer:
     alignment: int = 16
     owners: Size | None = None
     count: Size = 1
+    annotated: bool = False
 
     @property
     def elements(self) -> Size:
@@ -194,6 +196,17 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class RowPass:
+    """How a block walks over rows: ``lanes`` neighbouring threads share one of ``length`` elements."""
+
+    length: Size
+    itemsize: int
+    lanes: Size
+    block_rows: Size
+    decided_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """One ``T.Kernel``: its launch, its buffers and its tile program.
 
@@ -206,6 +219,7 @@ class KernelPlan:
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
     barriers: int = 0
+    row_passes: tuple[RowPass, ...] = ()
     predicted: Mapping[str, Any] = field(default_factory=dict)
 
     def buffer(self, name: str) -> Buffer:

@@ -18,9 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tilegen.targets import Target
-
-Extent = int | str
-"""An integer, or the text of an expression where the extent is known at run time only."""
+from tilegen.verify.expression import extent_of
+from tilegen.verify.extent import Extent
 
 _OPS = {
     "tl.ptx_wgmma_ss": "wgmma",
@@ -139,14 +138,14 @@ def lower_facts(prim_func: Any, target: Target, pass_configs: Mapping[str, Any] 
 
 def _kernel(function: Any) -> KernelFacts:
     attrs = function.attrs
-    extents = {str(k): _extent(v) for k, v in attrs["thread_extent"].items()}
+    extents = {str(k): extent_of(v) for k, v in attrs["thread_extent"].items()}
     calls = _Calls()
     calls.visit(function.body)
     return KernelFacts(
         name=str(attrs["global_symbol"]),
         grid=(extents.get("blockIdx.x", 1), extents.get("blockIdx.y", 1), extents.get("blockIdx.z", 1)),
         threads=_product(extents.get(f"threadIdx.{axis}", 1) for axis in "xyz"),
-        dynamic_bytes=_extent(attrs["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attrs else 0,
+        dynamic_bytes=extent_of(attrs["dyn_shared_memory_buf"]) if "dyn_shared_memory_buf" in attrs else 0,
         static_bytes=calls.static_bytes,
         barriers=calls.barriers,
         counts=MappingProxyType(dict(sorted(calls.counts.items()))),
@@ -208,7 +207,7 @@ class _Calls:
         self.global_bytes.add(lanes * _bits(node.buffer.dtype) // 8)
 
     def _alloc(self, buffer: Any) -> None:
-        elements = _product(_extent(e) for e in buffer.shape)
+        elements = _product(extent_of(e) for e in buffer.shape)
         scope = str(buffer.scope())
         if scope == "local":
             self.locals[str(buffer.name)] = elements
@@ -237,7 +236,7 @@ def _tensor_map(args: Any) -> TensorMap | None:
     if "im2col" in str(args[0]):
         return None
     rank = int(args[3])
-    shape, strides, box = (tuple(_extent(a) for a in args[5 + i * rank : 5 + (i + 1) * rank]) for i in range(3))
+    shape, strides, box = (tuple(extent_of(a) for a in args[5 + i * rank : 5 + (i + 1) * rank]) for i in range(3))
     swizzle = int(args[6 + 4 * rank])
     return TensorMap(
         name=str(args[1].name),
@@ -253,11 +252,6 @@ def _shape(arg: Any) -> str | None:
     text = getattr(arg, "value", None)
     found = re.search(r"m?(\d+)[nx](\d+)[kx](\d+)", text) if isinstance(text, str) else None
     return "m{}n{}k{}".format(*found.groups()) if found else None
-
-
-def _extent(value: Any) -> Extent:
-    number = getattr(value, "value", value)
-    return int(number) if isinstance(number, int) else " ".join(str(value).split())
 
 
 def _product(extents: Iterator[Extent]) -> int:

@@ -31,7 +31,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """A short name that is a valid test id: ``sm_90a-float16-N1024-K1024-plain``."""
+        """A name that is a valid test id: ``sm_90a-float16-N1024-K1024-128x256x64-plain`` and the like."""
         words = [f"{name}{value}" if name.isupper() else str(value) for name, value in self.key.items()]
         return "-".join(words)
 

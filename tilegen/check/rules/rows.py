@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, value_at
 from tilegen.check.rule import Obligation, rule
-from tilegen.expr import at_most, to_text
+from tilegen.expr import at_most, divides, to_text
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import fragment_tile_ok, row_reduce_ok
-from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, Scope
+from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -23,7 +23,7 @@ def _row_fragments(plan: TilePlan) -> Iterator[tuple[KernelPlan, Buffer]]:
     for kernel in plan.kernels:
         laid_out = {name for gemm, _ in kernel.find(Gemm) for name in (gemm.acc, gemm.a)}
         for buffer in kernel.scope(Scope.FRAGMENT):
-            if len(buffer.shape) == 2 and buffer.name not in laid_out and not kernel.predicted.get("gemm_layout"):
+            if len(buffer.shape) == 2 and buffer.name not in laid_out:
                 yield kernel, buffer
 
 
@@ -77,6 +77,8 @@ def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
             buffer = kernel.buffer(reduce.src)
             if buffer.scope is not Scope.FRAGMENT or len(buffer.shape) != 2 or buffer.name in laid_out:
                 continue
+            if buffer.annotated or not is_loaded(kernel, buffer.name):
+                continue  # its layout comes from elsewhere: rule F17 says what that costs
             itemsize = plan.io_itemsize
             at = _at(buffer)
             yield Obligation(
@@ -94,6 +96,68 @@ def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
             )
 
 
+def is_loaded(kernel: KernelPlan, name: str) -> bool:
+    """Whether a fragment is copied from global memory, so that the copy's vectors decide its layout."""
+    return any(copy.dst == name and kernel.buffer(copy.src).scope is Scope.GLOBAL for copy, _ in kernel.find(Copy))
+
+
+@rule(
+    "F18",
+    "row-lanes",
+    sentence="the lanes that share a row are a power of two of neighbouring threads, and blocks hold whole passes of rows",
+    source="tilelang tl_templates/cuda/reduce.h: the butterfly needs a power of two of lanes",
+    severity=Severity.ERROR,
+    today="TileLang stops in the XOR butterfly, or in layout inference",
+)
+def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for rows in kernel.row_passes:
+            yield Obligation(
+                pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
+                at=rows.decided_by[0],
+                label=lambda values, r=rows, k=kernel: (
+                    f"{to_text(value_at(r.lanes, values))} lanes a row over {to_text(k.launch.threads)} threads do "
+                    f"{to_text(k.launch.threads)} / {to_text(value_at(r.lanes, values))} rows a pass, "
+                    f"BLOCK_M is {to_text(value_at(r.block_rows, values))}"
+                ),
+                parameter=_parameter(rows.decided_by[0]),
+                related=("tile.threads",),
+                help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
+            )
+
+
+def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
+    if lanes < 1 or lanes > threads or threads % lanes or not is_power_of_two(lanes):
+        return False
+    return block_rows > 0 and block_rows % (threads // lanes) == 0
+
+
+@rule(
+    "F19",
+    "row-16-bytes",
+    sentence="a row starts at a multiple of 16 bytes",
+    source="PTX ISA, ld and st: a vector access is aligned to its size",
+    severity=Severity.ERROR,
+    today="the kernel loads whole 16-byte vectors: a row that starts elsewhere is a misaligned address at run time",
+)
+def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for rows in kernel.row_passes:
+            nbytes = rows.length * rows.itemsize
+            yield Obligation(
+                divides(VECTOR_BYTES, nbytes),
+                at=rows.decided_by[-1],
+                label=lambda values, r=rows, b=nbytes: (
+                    f"a row is {to_text(value_at(r.length, values))} x {r.itemsize} B = {to_text(value_at(b, values))} B, "
+                    f"not a multiple of {VECTOR_BYTES}"
+                ),
+                help=(f"pad the rows to a multiple of {VECTOR_BYTES // rows.itemsize} elements, or leave the value out",),
+            )
+
+
+VECTOR_BYTES = 16
+
+
 @rule(
     "F17",
     "row-fragment-power-of-two",
@@ -105,6 +169,8 @@ def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
 )
 def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
     for _, buffer in _row_fragments(plan):
+        if buffer.annotated:
+            continue
         at = _at(buffer)
         yield Obligation(
             pointwise(is_power_of_two, buffer.shape[-1]),

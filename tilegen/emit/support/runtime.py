@@ -99,9 +99,9 @@ class Launcher:
             if len(self._ready) >= self.REMEMBERED:
                 self._ready.clear()
             self._ready[signature] = launch
-        first = arguments[0]
         if torch.is_grad_enabled():
             check_no_grad(self._op, arguments)
+        first = arguments[0]
         if first.device.index != torch.cuda.current_device():
             with torch.cuda.device(first.device):
                 return launch(*arguments)
@@ -112,11 +112,14 @@ def _signature(argument):
     if isinstance(argument, torch.Tensor):
         # Shapes and strides decide the kernel; the 16-byte alignment of the address decides whether it may be used.
         return argument.shape, argument.stride(), argument.dtype, argument.device, argument.data_ptr() % 16
-    return type(argument) if isinstance(argument, float) else argument
+    return argument if argument is None or isinstance(argument, (bool, int)) else type(argument)
 
 
 def check_tensor(op, name, tensor, shape, dtypes, device=None):
-    """Raises unless ``tensor`` is a contiguous CUDA tensor of ``shape`` (None: any extent, ...: any axes) with one of ``dtypes``."""
+    """Raises unless ``tensor`` is a contiguous CUDA tensor with one of ``dtypes`` and of ``shape``.
+
+    In ``shape`` None stands for any extent, and a leading ... for any axes.
+    """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{op}: `{name}` must be a torch.Tensor, got {type(tensor).__name__}")
     if not tensor.is_cuda:
@@ -220,3 +223,26 @@ def _compile_one(build, key):
     import tilelang
 
     tilelang.compile(build(**key), target=tilelang_target(key["arch"]))
+
+
+class Optional:
+    """A callable ``"module.sub:function"`` that may not be installed. It is imported at its first use, once."""
+
+    def __init__(self, name):
+        self.name = name
+        self._call = None
+        self._tried = False
+
+    def load(self):
+        """The callable, or None with one warning."""
+        if not self._tried:
+            import importlib
+            import warnings
+
+            module, _, attribute = self.name.partition(":")
+            try:
+                self._call = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                warnings.warn(f"{self.name} is not there ({error}); the generated kernel is used instead", stacklevel=3)
+            self._tried = True
+        return self._call

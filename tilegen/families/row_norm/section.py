@@ -68,9 +68,10 @@ SECTION = FamilySection(
     },
     extra_shapes=("C", "M", "M C"),
     tile={
-        "BLOCK_M": TileParam("rows of a block"),
-        "BLOCK_C": TileParam("columns of one fragment; a row is C / BLOCK_C of them"),
+        "BLOCK_M": TileParam("rows of a block", step=1),
+        "BLOCK_C": TileParam("columns that the lanes of a row take in one sweep: 16 bytes each"),
         "threads": TileParam("threads of a block", step=32),
+        "blocks_per_sm": TileParam("blocks that registers must leave room for on one SM", default="1", step=1),
     },
     schedules={
         "one_pass": "the row stays in registers: x is read once",
