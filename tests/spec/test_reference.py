@@ -13,6 +13,7 @@ from tests.spec.specs import refusal, spec
 from tilegen import families, targets
 from tilegen.expr.formula import FUNCTIONS
 from tilegen.spec import keys
+from tilegen.spec.reference import with_families
 from tilegen.spec.schema import schema
 from tilegen.spec.starter import starter
 
@@ -86,13 +87,19 @@ def test_every_key_of_a_family_is_described_and_shown(base: str) -> None:
     section = families.section(family)
     if variant:
         section = section.variants[variant]
-    examples = "\n".join(text for b, _, text in EXAMPLES if b == base)
+    examples = "\n".join([section.example, *section.examples.values()])
     assert section.compute is not None
     for key in [*section.compute.model_fields, *section.tile, *section.tensors]:
         assert f"`{key}`" in PAGE, key
         assert re.search(rf"\b{key} +=", examples), key
+    for text in section.examples.values():
+        assert text in PAGE
     for word in [*section.dims, *section.schedules]:
         assert f"`{word}`" in PAGE, word
+
+
+def test_the_families_part_of_the_page_is_what_their_sections_say() -> None:
+    assert with_families(PAGE) == PAGE, "run python -m tilegen.spec.reference docs/spec.md"
 
 
 def test_every_family_is_on_the_page() -> None:
