@@ -86,6 +86,7 @@ def test_a_formula_keeps_the_order_in_which_it_is_written() -> None:
         ("where(x > 0 and y > 0, x, y)", "T.if_then_else(T.And(x > 0, y > 0), x, y)"),
         ("(D + 64) ** -0.5 * x", "(D + 64) ** -0.5 * x"),
         ("relu(acc + y) * 0.5", "T.max(acc[i, j] + y, 0) * 0.5"),
+        ("where(not x < 0, D, 0) * y", "T.if_then_else(T.Not(x < 0), T.float32(D), 0) * y"),
         ("x * sqrt(D + 1)", "x * T.sqrt(T.float32(D + 1))"),
     ],
 )

@@ -149,6 +149,9 @@ class _TileLang(_Text):
         return self.fold("T.And" if isinstance(e, sympy.And) else "T.Or", e.args)
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> tuple[str, int]:
+        if self.is_static(then) and self.is_static(otherwise):
+            # Two Python ints would make an int32, which has no true division.
+            return self.function("T.if_then_else", condition, f"T.float32({self.text(then, OR)})", otherwise)
         return self.function("T.if_then_else", condition, then, otherwise)
 
     def call(self, name: str, args: Any) -> tuple[str, int]:
