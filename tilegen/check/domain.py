@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import Range, all_of, any_of, at_least, at_most, compile_closure, divides, equal, free_names, symbol
@@ -72,16 +72,22 @@ class Domain:
     def points(self, names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
         """The points of the domain over ``names``, lexicographically. Every name must be listed."""
         inside = compile_closure(self.constraint_on(names), names)
-        candidates = itertools.product(*(self.listed[name] for name in names))
-        return (point for point in candidates if inside(point))
+        for point in itertools.product(*(self.listed[name] for name in names)):
+            if _holds(inside, point):
+                yield point
 
 
 def domain_of(spec: Spec) -> Domain:
     """The declared domain of a spec: its dims, and ``sm_count``."""
+    return _domain(spec.dims)
+
+
+@lru_cache(maxsize=64)
+def _domain(dims: tuple[Dim, ...]) -> Domain:
     ranges: dict[str, Range] = {}
     listed: dict[str, tuple[int, ...]] = {}
     constraints = []
-    for dim in spec.dims:
+    for dim in dims:
         ranges[dim.name] = dim.range
         values = _values(dim)
         if values is not None:
@@ -100,7 +106,19 @@ def _values(dim: Dim) -> tuple[int, ...] | None:
     if dim.dynamic or low is None or high is None or (high - low) // step >= ENUMERABLE:
         return None
     first = -(-low // step) * step
-    return tuple(value for value in range(first, high + 1, step) if dim.contains(value))
+    also: Callable[[tuple[int, ...]], Any]
+    also = (lambda _: True) if dim.also is None else compile_closure(dim.also, (dim.name,))
+    ruled = range(dim.min or 1, high + 1 if dim.max is None else dim.max + 1)
+    inside = (value for value in range(first, high + 1, step) if value in ruled and value % (dim.multiple_of or 1) == 0)
+    return tuple(sorted({*dim.values, *(value for value in inside if _holds(also, (value,)))}))
+
+
+def _holds(predicate: Callable[[tuple[int, ...]], Any], point: tuple[int, ...]) -> bool:
+    """Whether a predicate holds at a point. One that divides by zero has no value there: rule T1 says so."""
+    try:
+        return bool(predicate(point))
+    except ZeroDivisionError:
+        return False
 
 
 def _membership(dim: Dim) -> Any:

@@ -6,7 +6,8 @@ mentions have few values; z3 with a time limit. Nothing that runs out of time is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -15,8 +16,14 @@ from tilegen.check.claim import Pointwise
 from tilegen.check.domain import ENUMERABLE, Domain
 from tilegen.expr import all_of, compile_closure, decide, free_names, negate
 
-SOLVER_MS = 150
-"""Time limit of one z3 query, in milliseconds."""
+SOLVER_STEPS = 200_000
+"""Limit of one z3 query in z3's own unit of work, so that a verdict does not depend on the load of the machine."""
+
+SOLVER_MS = 2_000
+"""A second limit, in milliseconds, for work that z3 does not count."""
+
+SMALLEST_SECONDS = 0.1
+"""How long a smaller counterexample is looked for."""
 
 
 class Status(StrEnum):
@@ -67,7 +74,7 @@ def satisfiable(claim: Any, domain: Domain) -> bool:
 def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     holds = compile_closure(claim, names)
     for point in domain.points(names):
-        if not holds(point):
+        if not _true(holds, point):
             return Outcome(Status.REFUTED, "enumeration", dict(zip(names, point, strict=True)))
     return Outcome(Status.PROVED, "enumeration")
 
@@ -79,9 +86,17 @@ def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
     for point in domain.points(names):
         values = dict(zip(names, point, strict=True))
-        if not claim.holds(values):
+        if not _true(claim.holds, values):
             return Outcome(Status.REFUTED, "enumeration", values)
     return Outcome(Status.PROVED, "enumeration")
+
+
+def _true(holds: Callable[[Any], Any], point: Any) -> bool:
+    """Whether a claim holds at a point; one that divides by zero there has no value, and so does not hold."""
+    try:
+        return bool(holds(point))
+    except ZeroDivisionError:
+        return False
 
 
 def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
@@ -91,11 +106,15 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
 
     variables = {name: z3.Int(name) for name in names}
     solver = z3.Solver()
+    solver.set("rlimit", SOLVER_STEPS)
     solver.set("timeout", SOLVER_MS)
     solver.set("random_seed", 0)
     for name in names:
         range_ = domain.ranges[name]
-        solver.add(variables[name] >= range_.lo, variables[name] <= range_.hi)
+        if range_.lo is not None:
+            solver.add(variables[name] >= range_.lo)
+        if range_.hi is not None:
+            solver.add(variables[name] <= range_.hi)
         if range_.multiple_of > 1:
             solver.add(variables[name] % range_.multiple_of == 0)
     solver.add(to_z3(all_of(domain.constraint_on(names), negate(claim)), variables))
@@ -103,7 +122,7 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     if answer == z3.unsat:
         return Outcome(Status.PROVED, "z3")
     if answer != z3.sat:
-        return Outcome(Status.UNDECIDED, f"z3 gave up after {SOLVER_MS} ms")
+        return Outcome(Status.UNDECIDED, "z3 reached its limit of work")
     return Outcome(Status.REFUTED, "z3", _smallest(solver, variables, domain))
 
 
@@ -111,27 +130,26 @@ def _smallest(solver: Any, variables: Mapping[str, Any], domain: Domain) -> dict
     """The lexicographically least model, name by name, by bisection; each name keeps the best value found in time."""
     import z3
 
-    model = solver.model()
+    stop = time.monotonic() + SMALLEST_SECONDS
+    found = _values(solver.model(), variables)
     for name, variable in variables.items():
-        low, high = domain.ranges[name].lo, model.eval(variable, model_completion=True).as_long()
-        while low < high:
+        low, high = domain.ranges[name].lo or 0, found[name]
+        while low < high and time.monotonic() < stop:
             middle = (low + high) // 2
             solver.push()
             solver.add(variable <= middle)
             answer = solver.check()
             if answer == z3.sat:
-                model = solver.model()
-                high = model.eval(variable, model_completion=True).as_long()
-                solver.pop()
-            else:
-                solver.pop()
-                if answer != z3.unsat:
-                    break
+                found = _values(solver.model(), variables)
+                high = found[name]
+            solver.pop()
+            if answer == z3.unknown:
+                break
+            if answer == z3.unsat:
                 low = middle + 1
         solver.add(variable == high)
-    return {name: _value_of(solver, variable) for name, variable in variables.items()}
+    return found
 
 
-def _value_of(solver: Any, variable: Any) -> int:
-    solver.check()
-    return int(solver.model().eval(variable, model_completion=True).as_long())
+def _values(model: Any, variables: Mapping[str, Any]) -> dict[str, int]:
+    return {name: model.eval(variable, model_completion=True).as_long() for name, variable in variables.items()}

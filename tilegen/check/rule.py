@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
+    from tilegen.check.domain import Domain
     from tilegen.plan.model import TilePlan
+    from tilegen.spec.model import Spec
 
 Explain = Callable[[Mapping[str, int]], str]
+
+
+def text_of(text: Callable[..., str], *args: Any) -> Explain:
+    """A label that is worked out when it is needed: ``text(values, *args)`` at the values of a counterexample."""
+    return lambda values: text(values, *args)
 
 
 @dataclass(frozen=True)
@@ -23,8 +30,9 @@ class Obligation:
 
     ``claim`` is a bool, or a sympy boolean over the dims. ``at`` is the spec path that a finding points to and ``label``
     the arithmetic, given the values of a counterexample (an empty mapping where the claim has no free dims).
-    ``parameter`` is the tile parameter whose nearest legal value is offered. ``related`` are the other spec paths that
-    take part in a conflict.
+    ``parameter`` is the tile parameter whose nearest legal value is offered. ``related`` are the other spec paths that may
+    take part in a conflict; a finding shows those that do. An obligation of a spec, not of a plan, holds ``given`` a
+    condition, or over a domain of its own, ``within``.
     """
 
     claim: Any
@@ -32,10 +40,15 @@ class Obligation:
     label: str | Explain
     parameter: str | None = None
     related: tuple[str, ...] = ()
-    help: tuple[str, ...] = ()
+    help: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
     today: str = ""
     severity: Severity | None = None
     statement: str = ""
+    given: Any = True
+    within: Domain | None = None
+
+    def advice(self) -> tuple[str, ...]:
+        return self.help() if callable(self.help) else self.help
 
     def explain(self, values: Mapping[str, int]) -> str:
         return self.label if isinstance(self.label, str) else self.label(values)
@@ -43,7 +56,11 @@ class Obligation:
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of the catalogue. ``id`` is the part after ``TG-``; ``today`` says what TileLang 0.1.15 does when broken."""
+    """One entry of the catalogue. ``id`` is the part after ``TG-``; ``today`` says what TileLang 0.1.15 does when broken.
+
+    ``obligations`` takes a plan, or for a rule ``over_spec`` a spec and an architecture. ``unless`` are rules without which
+    this one says nothing of its own: where one of them is refuted on a plan, a finding of this one is left out.
+    """
 
     id: str
     name: str
@@ -51,8 +68,10 @@ class Rule:
     source: str
     severity: Severity
     today: str
-    obligations: Callable[[TilePlan], Iterable[Obligation]]
+    obligations: Callable[..., Iterable[Obligation]]
     cost: str = ""
+    unless: tuple[str, ...] = ()
+    over_spec: bool = False
 
     @property
     def code(self) -> str:
@@ -71,17 +90,32 @@ def rule(
     severity: Severity,
     today: str = "",
     cost: str = "",
+    unless: tuple[str, ...] = (),
 ) -> Callable[[Callable[[TilePlan], Iterable[Obligation]]], Rule]:
-    """Registers the decorated generator as rule ``TG-<id>``."""
+    """Registers the decorated generator, which takes a plan, as rule ``TG-<id>``."""
 
     def register(function: Callable[[TilePlan], Iterable[Obligation]]) -> Rule:
-        if id in _registry:
-            raise ValueError(f"rule {id} is registered twice")
-        entry = Rule(id, name, sentence, source, severity, today, function, cost)
-        _registry[id] = entry
-        return entry
+        return _registered(Rule(id, name, sentence, source, severity, today, function, cost, unless))
 
     return register
+
+
+def spec_rule(
+    id: str, name: str, *, sentence: str, source: str, today: str = ""
+) -> Callable[[Callable[[Spec, str], Iterable[Obligation]]], Rule]:
+    """Registers the decorated generator, which takes a spec and an architecture: what must hold before there is a plan."""
+
+    def register(function: Callable[[Spec, str], Iterable[Obligation]]) -> Rule:
+        return _registered(Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True))
+
+    return register
+
+
+def _registered(entry: Rule) -> Rule:
+    if entry.id in _registry:
+        raise ValueError(f"rule {entry.id} is registered twice")
+    _registry[entry.id] = entry
+    return entry
 
 
 @cache
@@ -100,11 +134,17 @@ def _order(id: str) -> tuple[str, int]:
 def find_rule(text: str) -> Rule | None:
     """The rule named by ``TG-C2``, ``C2`` or ``tma-box-256``; None if there is none."""
     rules = catalogue()
-    key = text.strip().removeprefix("TG-").removeprefix("tg-").upper()
+    key = text.strip().upper().removeprefix("TG-")
     if key in rules:
         return rules[key]
     return next((entry for entry in rules.values() if entry.name == text.strip().lower()), None)
 
 
 def rules() -> Iterator[Rule]:
-    return iter(catalogue().values())
+    """The rules over plans."""
+    return (rule for rule in catalogue().values() if not rule.over_spec)
+
+
+def spec_rules() -> Iterator[Rule]:
+    """The rules over specs, in the order in which they must hold."""
+    return (rule for rule in catalogue().values() if rule.over_spec)

@@ -9,7 +9,23 @@ import click
 
 from tilegen import __version__
 
-ORDER = ("check", "build", "show", "why", "explain", "list", "diff", "vendor", "test", "run", "bench", "tune", "new", "schema", "doctor")
+ORDER = (
+    "check",
+    "build",
+    "show",
+    "why",
+    "explain",
+    "list",
+    "diff",
+    "vendor",
+    "test",
+    "run",
+    "bench",
+    "tune",
+    "new",
+    "schema",
+    "doctor",
+)
 
 
 class Commands(click.Group):
@@ -43,4 +59,3 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="tilegen", message="%(prog)s %(version)s")
 def main() -> None:
     """Kernel specs to proved, readable TileLang kernels with golden tests."""
-

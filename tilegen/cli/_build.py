@@ -99,8 +99,8 @@ def _build(
 
 
 def _load(files: list[Path], only: tuple[str, ...]) -> list[Any]:
+    from tilegen.spec import load
     from tilegen.spec.diagnostic import SpecError
-    from tilegen.spec.load import load
 
     specs, problems = [], []
     for file in files:
@@ -137,7 +137,13 @@ def _progress() -> Iterator[Any]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("lowering"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (
+        TextColumn("lowering"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda name, total: bar.update(task, advance=1, total=total, description=name)

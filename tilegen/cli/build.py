@@ -10,8 +10,12 @@ import click
 
 @click.command("build")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), default=Path("generated"), show_default=True, help="Where to emit.")
-@click.option("--check", "check_only", is_flag=True, help="Write nothing; exit 1 if the tree on disk is not what the specs give.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("generated"), show_default=True, help="Where to emit."
+)
+@click.option(
+    "--check", "check_only", is_flag=True, help="Write nothing; exit 1 if the tree on disk is not what the specs give."
+)
 @click.option("--dry-run", is_flag=True, help="Write nothing; say what would change.")
 @click.option("--only", multiple=True, metavar="KERNEL", help="Build only this kernel; others in the tree stay.")
 @click.option("--target", "targets", multiple=True, metavar="ARCH", help="Lower only for this target.")

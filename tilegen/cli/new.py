@@ -23,7 +23,7 @@ def command(family: str, name: str, output: Path | None, force: bool) -> None:
 
     A family with several variants takes FAMILY/VARIANT.
     """
-    from tilegen.spec.load import load_bytes
+    from tilegen.spec import load_bytes
     from tilegen.spec.names import kernel_problem
     from tilegen.spec.starter import starter
 

@@ -43,7 +43,8 @@ def kernel_folder(
         "tilelang": TILELANG_VERSION,
         "files": {name: sha256(files[name]) for name in SOURCES},
         "lowering": [
-            {"name": entry.job.name, "key": dict(entry.job.key), "facts": entry.observed["golden"]} for entry in verified
+            {"name": entry.job.name, "key": dict(entry.job.key), "facts": entry.observed["golden"]}
+            for entry in verified
         ],
         "outputs": output_cases,
     }

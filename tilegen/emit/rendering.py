@@ -112,9 +112,7 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "dynamic_dims": tuple(dim.name for dim in spec.dims if dim.dynamic),
         "declared": tuple((dim.name, declared_python(dim), declared_text(dim)) for dim in spec.dims),
         "sm_counts": tuple((arch, chip(arch).part.sm_count) for arch in by_arch),
-        "static_values": tuple(
-            (dim.name, _tuple(listed_values(dim))) for dim in spec.dims if not dim.dynamic
-        ),
+        "static_values": tuple((dim.name, _tuple(listed_values(dim))) for dim in spec.dims if not dim.dynamic),
         "probe_values": _probe_values(spec, by_arch),
         "cards": cards(spec, by_arch),
         "line": lambda path: spec.span(path).line,

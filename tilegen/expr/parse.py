@@ -27,6 +27,8 @@ MAX_EXPONENT = 8
 MAX_DEGREE = 64
 MAX_INTEGER = 2**63 - 1
 
+LANGUAGE = "an expression has integers, names, + - * // % **, comparisons, and, or, not, in, min, max and ceildiv"
+
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
@@ -66,7 +68,7 @@ def _syntax(text: str) -> ast.expr:
         if not (" " <= c <= "~" or c in "\t\n\r"):
             raise ExprError(f"the character {c!r} is not part of the expression language", i, i + 1, "use plain ASCII")
         if c in "#\\;@`$?!\"'{}&|^~" and not (c == "!" and text[i + 1 : i + 2] == "="):
-            raise ExprError(f"the character {c!r} is not part of the expression language", i, i + 1)
+            raise ExprError(f"the character {c!r} is not part of the expression language", i, i + 1, LANGUAGE)
         depth += (c in "([") - (c in ")]")
         if depth > MAX_NESTING:
             raise ExprError(f"more than {MAX_NESTING} nested brackets", i, i + 1)
@@ -160,7 +162,7 @@ class _Walk:
         if isinstance(node.op, ast.Pow):
             base, exponent = self.integer(node.left), self.integer(node.right)
             if not isinstance(exponent, int) or not 0 <= exponent <= MAX_EXPONENT:
-                _fail(f"an exponent must be a constant from 0 to {MAX_EXPONENT}", node.right)
+                _fail(f"an exponent must be a constant from 0 to {MAX_EXPONENT}", node.right, "write the number out")
             power = arith.native(base**exponent)
             if _degree(power) > MAX_DEGREE:
                 _fail(f"the degree of this power is over {MAX_DEGREE}", node)

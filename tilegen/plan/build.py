@@ -34,9 +34,7 @@ def _followed(spec: Spec, name: str, chosen: Mapping[str, str]) -> str:
 def complete_case(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
     """The case with every tile value that the spec leaves out, as the family derives it."""
     derived = family_of(spec).derive(spec, chip(arch), dtypes, case.tiles)
-    return replace(
-        case, tiles={**case.tiles, **derived}, chosen={**dict.fromkeys(derived, -1), **case.chosen}
-    )
+    return replace(case, tiles={**case.tiles, **derived}, chosen={**dict.fromkeys(derived, -1), **case.chosen})
 
 
 def plan_of(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> TilePlan:

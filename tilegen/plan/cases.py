@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.domain import Domain, domain_of
-from tilegen.check.prover import Outcome, prove, satisfiable
-from tilegen.expr import all_of, any_of, free_names, negate, substitute
+from tilegen.check.prover import satisfiable
+from tilegen.expr import all_of, free_names, negate, substitute
 from tilegen.plan.model import Case
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> 
     """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
     values = spec.tile_for(arch)
     domain = domain_of(spec)
-    yield from _extend(Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), _order(values), values, domain)
+    yield from _extend(
+        Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), evaluation_order(values), values, domain
+    )
 
 
-def _order(values: Mapping[str, TileValue]) -> list[str]:
+def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:
     """The parameters so that each comes after those that it mentions. The loader has refused cycles."""
     done: list[str] = []
 
@@ -66,16 +68,11 @@ def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], domai
         passed = all_of(passed, negate(when))
 
 
-def totality(spec: Spec, arch: str) -> Iterator[tuple[str, Outcome]]:
-    """For each parameter with conditions, whether some rule matches for every declared shape."""
-    domain = domain_of(spec)
+def cases_before(spec: Spec, arch: str, name: str) -> Iterator[Case]:
+    """The cases of the parameters that ``name`` depends on: where, and with which values, its rules are evaluated."""
     values = spec.tile_for(arch)
-    for name, value in values.items():
-        if value.rules[-1].when is None:
-            continue
-        for case in _extend(Case(True, {}, {}), [other for other in _order(values) if _before(other, name, values)], values, domain):
-            matched = any_of(*(substitute(rule.when, case.tiles) for rule in value.rules))
-            yield name, prove(matched, domain.restricted(case.condition))
+    before = [other for other in evaluation_order(values) if _before(other, name, values)]
+    return _extend(Case(True, {}, {}), before, values, domain_of(spec))
 
 
 def _before(other: str, name: str, values: Mapping[str, TileValue]) -> bool:

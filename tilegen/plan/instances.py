@@ -108,7 +108,11 @@ def representative(dim: Dim) -> int:
 
 def probes(dim: Dim, thresholds: tuple[int, ...]) -> tuple[int, ...]:
     """Values of a dynamic dim to try: its listed ones, powers of two, and both sides of each threshold."""
-    candidates = {*dim.values, *(2**exponent for exponent in range(21)), *(t + d for t in thresholds for d in (-1, 0, 1))}
+    candidates = {
+        *dim.values,
+        *(2**exponent for exponent in range(21)),
+        *(t + d for t in thresholds for d in (-1, 0, 1)),
+    }
     return tuple(sorted(value for value in candidates if dim.contains(value)))
 
 

@@ -22,6 +22,7 @@ MAX_DEPTH = 64
 _TOMLLIB_PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
 # A backslash alone stands at the end of its line and joins it with the next.
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[btnfr\"\\]|(?=\s*$))")
+_TOML_HELP = 'a line is `key = value`, a value a number, "a string", true, false, [a list] or { key = value }'
 _PATH_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -164,6 +165,7 @@ def _toml_errors(message: str, collector: _Places, text: str, file: str) -> list
             "spec-bad-toml",
             f"this is not TOML: {what[:1].lower()}{what[1:]}",
             Span(file, line, column, line, column + 1),
+            help=(_TOML_HELP,),
         )
     ]
 

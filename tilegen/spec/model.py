@@ -1,6 +1,6 @@
 """A kernel spec as a value: frozen, typed, every field with its place in the file.
 
-Sizes (`int | sympy.Expr`) and conditions (`bool | sympy Boolean`) are built by `tilegen.spec.load` from text and are
+Sizes (`int | sympy.Expr`) and conditions (`bool | sympy Boolean`) are built by `tilegen.spec.loading` from text and are
 not validated again here.
 """
 

@@ -31,6 +31,12 @@ def identifier_problem(name: str) -> str | None:
     return _word_problem(name)
 
 
+def suggested_kernel(name: str) -> str:
+    """A help line: what of `name` could name a kernel."""
+    kept = re.sub(r"[^a-z0-9]+", "_", name[:MAX_LENGTH].lower()).strip("_0123456789")
+    return f"`{kept}` is such a name" if kept and kernel_problem(kept) is None else "`gemm_relu` is such a name"
+
+
 def kernel_problem(name: str) -> str | None:
     """Why `name` cannot name a kernel, which is also a folder and a Python module; None if it can."""
     if len(name) > MAX_LENGTH:

@@ -81,7 +81,12 @@ def _check_domain(
     if high is None and (entry.get("dynamic") or {"min", "multiple_of"} & entry.keys()):
         reader.error("spec-no-domain", f"the range of `{name}` needs `max`", path, help="proofs hold up to it")
     elif high is not None and (high < low or high // step * step < low):
-        reader.error("spec-empty-domain", f"no multiple of {step} lies from {low} to {high}", (*path, "max"))
+        reader.error(
+            "spec-empty-domain",
+            f"no multiple of {step} lies from {low} to {high}",
+            (*path, "max"),
+            help=f"the nearest are {low // step * step} and {-(-low // step) * step}",
+        )
     seen: set[int] = set()
     for i, v in enumerate(values):
         if v in seen:

@@ -212,7 +212,13 @@ class Reader:
         if isinstance(value, str):
             return self._expression(path, value, lambda: parse_integer(value, names), hints)
         if isinstance(value, bool) or not isinstance(value, int):
-            self.wrong_type(path, "an integer or an expression", value)
+            whole = isinstance(value, float) and value.is_integer()
+            self.wrong_type(
+                path,
+                "an integer or an expression",
+                value,
+                help=f"write {int(value)}" if whole else 'an expression stands in quotes: "16 * threads // BLOCK_C"',
+            )
             return None
         if abs(value) > MAX_INTEGER:
             self.error("spec-out-of-range", f"`{_dotted(path)}` must fit into 64 bits", path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tilegen.verify.extent import evaluate, extent_names
+
 MATRIX = ("wgmma", "mma", "tcgen05", "mfma")
 
 
@@ -18,9 +20,25 @@ def disagreements(expected: list[dict[str, Any]], observed: dict[str, Any]) -> l
     found: list[str] = []
     for plan, fact in zip(expected, kernels, strict=True):
         found += _kernel(plan, fact)
-    for plan, ir in zip(expected, observed["ir"], strict=False):
+    for plan, ir in zip(expected, observed["ir"], strict=True):
         found += _program(plan, ir)
+    found += _compiled(expected, observed.get("ptxas"))
     return found
+
+
+def _compiled(expected: list[dict[str, Any]], ptxas: dict[str, Any] | None) -> Iterator[str]:
+    """What nvcc says, where there is one: the kernel compiles, and its barriers take what the plan says."""
+    if ptxas is None:
+        return
+    if "error" in ptxas:
+        yield f"nvcc refuses the kernel: {ptxas['error']}"
+        return
+    for plan, usage in zip(expected, ptxas["kernels"].values(), strict=False):
+        if usage["static_shared_memory"] != plan["static_bytes"]:
+            yield (
+                f"{plan['name']}: the plan has {plan['static_bytes']} bytes of static shared memory, "
+                f"ptxas {usage['static_shared_memory']}"
+            )
 
 
 def _kernel(plan: dict[str, Any], fact: dict[str, Any]) -> Iterator[str]:
@@ -57,8 +75,15 @@ def _program(plan: dict[str, Any], ir: dict[str, Any]) -> Iterator[str]:
     for key, what in (("gemms", "gemm"), ("pipelines", "pipelined loop")):
         if ir[key] != plan[key]:
             yield f"{name}: the plan has {what}s {plan[key]}, the source {ir[key]}"
-    if ir["grid"] != plan["grid"]:
-        yield f"{name}: the plan has a grid of {plan['grid']}, the source {ir['grid']}"
+    grid = [_at(extent, plan["dims"]) for extent in ir["grid"]]
+    wanted = plan["grid"] + [1] * (3 - len(plan["grid"]))
+    if None not in grid and grid != wanted:
+        yield f"{name}: the plan has a grid of {wanted}, the source {grid}"
+
+
+def _at(extent: int | str, dims: dict[str, int]) -> int | None:
+    """A grid extent at the instance's dims; None where it depends on what only a call knows."""
+    return evaluate(extent, dims) if extent_names(extent) <= dims.keys() else None
 
 
 def _buffer(entry: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def expected(instance: Instance) -> list[dict[str, Any]]:
     """One entry for each kernel of the instance, in plain numbers and words.
 
-    ``threads``: of the launched block. ``dynamic_bytes``, ``static_bytes``: shared memory. ``buffers``: name to scope, shape
+    ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes``, ``static_bytes``: shared memory. ``buffers``: name to scope, shape
     (one stage) and dtype. ``gemms``: operands, sizes, transposes and policy in program order. ``pipelines``: stages of each
     pipelined loop. ``instructions``: the matrix instructions that must appear, and none other. ``tma_loads``: whether any.
     """
@@ -32,6 +32,7 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
 
     return {
         "name": kernel.name,
+        "dims": dict(dims),
         "grid": [at(extent) for extent in kernel.launch.grid],
         "threads": at(kernel.launch.block_threads),
         "dynamic_bytes": at(shared_bytes(kernel, plan.target)),

@@ -74,7 +74,9 @@ def _load(path: Path, text: str) -> Any:
 def _golden_facts(patterns: dict[str, str], facts: Any) -> dict[str, Any]:
     counts = {name: len(re.findall(pattern, facts.source)) for name, pattern in patterns.items()}
     return {
-        "kernels": {fact.name: {"threads": fact.threads, "shared_memory": fact.dynamic_bytes} for fact in facts.kernels},
+        "kernels": {
+            fact.name: {"threads": fact.threads, "shared_memory": fact.dynamic_bytes} for fact in facts.kernels
+        },
         "instructions": {name: count for name, count in counts.items() if count},
     }
 
@@ -110,9 +112,63 @@ def reference_outputs(files: dict[str, str], cases: list[dict[str, Any]]) -> dic
     return outputs
 
 
+SCOPES = {"shared.dyn": "shared", "shared": "shared", "local.fragment": "fragment"}
+
+
 def _ir(prim_func: Any) -> list[dict[str, Any]]:
-    return []
+    """The tile program as written: what ``tilegen.verify.compare`` holds against the plan."""
+    from tilegen.verify.ir import Gemm, Loop, read_ir
+
+    return [
+        {
+            "name": kernel.name,
+            "grid": list(kernel.grid),
+            "buffers": {
+                buffer.name: {"scope": SCOPES[buffer.scope], "shape": list(buffer.shape), "dtype": buffer.dtype}
+                for buffer in kernel.buffers
+                if buffer.scope in SCOPES
+            },
+            "gemms": [
+                {
+                    "a": gemm.a.buffer,
+                    "b": gemm.b.buffer,
+                    "acc": gemm.c.buffer,
+                    "m": gemm.m,
+                    "n": gemm.n,
+                    "k": gemm.k,
+                    "transpose_a": gemm.transpose_a,
+                    "transpose_b": gemm.transpose_b,
+                    "policy": gemm.policy,
+                }
+                for gemm in kernel.ops(Gemm)
+            ],
+            "pipelines": [loop.num_stages for loop in kernel.ops(Loop) if loop.kind == "pipelined"],
+        }
+        for kernel in read_ir(prim_func)
+    ]
 
 
 def _ptxas(facts: Any, arch: str) -> dict[str, Any] | None:
-    return None
+    """Registers, spills and warnings of each kernel, where nvcc is there to say."""
+    from tilegen.verify.ptxas import CompileError, compile_facts
+
+    if arch.startswith("gfx"):
+        return None
+    try:
+        compiled = compile_facts(facts.source, arch)
+    except CompileError as error:
+        return {"error": str(error)[:2000]}
+    if compiled is None:
+        return None
+    return {
+        "compiler": compiled.compiler,
+        "warnings": list(compiled.warnings),
+        "kernels": {
+            usage.name: {
+                "registers": usage.registers,
+                "spill_bytes": usage.spill_store_bytes + usage.spill_load_bytes,
+                "static_shared_memory": usage.static_bytes,
+            }
+            for usage in compiled.kernels
+        },
+    }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, value_at
-from tilegen.check.rule import Obligation, rule
+from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rules.gemm import path_of
 from tilegen.expr import Size, all_of, divides, less, to_text
+from tilegen.lowering.instruction import GemmPath, operand_continuity
 from tilegen.lowering.tma import tma_plan
-from tilegen.plan.model import Copy, KernelPlan, Loop, LoopKind, Scope
+from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -46,6 +48,20 @@ def _tile(kernel: KernelPlan, copy: Copy) -> tuple[Size, Size, int]:
     return rows, copy.extents[-1], kernel.buffer(copy.src).itemsize
 
 
+def _continuity(plan: TilePlan, kernel: KernelPlan, copy: Copy, columns: int) -> int | None:
+    """What the swizzle span of a gemm operand must divide; None where the tile feeds no gemm."""
+    for gemm, _ in kernel.find(Gemm):
+        if copy.dst not in (gemm.a, gemm.b):
+            continue
+        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
+        path = path_of(plan, gemm)(*sizes) if all(isinstance(size, int) for size in sizes) else None
+        if isinstance(path, GemmPath):
+            is_a = copy.dst == gemm.a
+            transposed = gemm.transpose_a if is_a else gemm.transpose_b
+            return operand_continuity(path, "A" if is_a else "B", columns, transposed=transposed)
+    return None
+
+
 def _at(copy: Copy, axis: int) -> str:
     return copy.decided_by[axis] if axis < len(copy.decided_by) else (copy.decided_by or ("tile",))[0]
 
@@ -69,22 +85,24 @@ def tma_box(plan: TilePlan) -> Iterator[Obligation]:
         assert tma is not None
         rows, columns, itemsize = _tile(kernel, copy)
 
-        def splits(r: int, c: int, itemsize: int = itemsize) -> bool:
+        def boxes(r: int, c: int, kernel: KernelPlan = kernel, copy: Copy = copy, itemsize: int = itemsize) -> Any:
+            return tma_plan(r, c, itemsize, tma, continuity=_continuity(plan, kernel, copy, c))
+
+        def splits(r: int, c: int, itemsize: int = itemsize, boxes: Any = boxes) -> bool:
             if c * itemsize % tma.inner_bytes_multiple:
                 return True  # rule C3 speaks of it
-            return not isinstance(tma_plan(r, c, itemsize, tma), str)
+            return not isinstance(boxes(r, c), str)
 
-        def label(values: dict[str, int], kernel: KernelPlan = kernel, copy: Copy = copy) -> str:
-            r, c, size = _tile(kernel, copy)
-            r, c = value_at(r, values), value_at(c, values)
-            reason = tma_plan(r, c, size, tma) if isinstance(r, int) and isinstance(c, int) else ""
+        def label(values: Mapping[str, int], kernel: KernelPlan = kernel, copy: Copy = copy, boxes: Any = boxes) -> str:
+            r, c = (value_at(size, values) for size in _tile(kernel, copy)[:2])
+            reason = boxes(r, c) if isinstance(r, int) and isinstance(c, int) else ""
             return f"the tile of `{copy.src}` is ({r}, {c}) {kernel.buffer(copy.src).dtype}: {reason}"
 
         at = _at(copy, 0)
         yield Obligation(
             pointwise(splits, rows, columns),
             at=at,
-            label=label,  # type: ignore[arg-type]
+            label=label,
             parameter=_parameter(at),
             statement=f"the tile of `{copy.src}` cannot be loaded by TMA",
             help=("an extent over 256 must split into equal boxes whose own bytes are a multiple of 128",),
@@ -109,9 +127,13 @@ def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             divides(tma.inner_bytes_multiple, columns * itemsize),
             at=at,
-            label=lambda values, c=columns, i=itemsize: (
-                f"a row is {to_text(value_at(c, values))} elements x {i} B = {to_text(value_at(c * i, values))} B, "
-                f"not a multiple of {tma.inner_bytes_multiple}"
+            label=text_of(
+                lambda values, c, i: (
+                    f"a row is {to_text(value_at(c, values))} elements x {i} B = {to_text(value_at(c * i, values))} B, "
+                    f"not a multiple of {tma.inner_bytes_multiple}"
+                ),
+                columns,
+                itemsize,
             ),
             parameter=_parameter(at),
             severity=Severity.ERROR if explicit else None,
@@ -142,33 +164,21 @@ def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             all_of(divides(tma.stride_bytes_multiple, nbytes), less(nbytes, tma.stride_bytes_limit)),
             at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{name}",
-            label=lambda values, n=name, t=tensor, p=pitch, b=nbytes: (
-                f"a row of `{n}` is {to_text(p)} x {t.itemsize} B = {to_text(value_at(b, values))} B, "
-                f"not a multiple of {tma.stride_bytes_multiple} below 2^40"
+            label=text_of(
+                lambda values, n, t, p, b: (
+                    f"a row of `{n}` is {to_text(p)} x {t.itemsize} B = {to_text(value_at(b, values))} B, "
+                    f"not a multiple of {tma.stride_bytes_multiple} below 2^40"
+                ),
+                name,
+                tensor,
+                pitch,
+                nbytes,
             ),
             severity=Severity.ERROR if explicit else None,
-            help=(f"pad the rows of `{name}` to a multiple of {tma.stride_bytes_multiple // tensor.itemsize} elements",),
+            help=(
+                f"pad the rows of `{name}` to a multiple of {tma.stride_bytes_multiple // tensor.itemsize} elements",
+            ),
             statement=f"the rows of `{name}` cannot be reached by TMA",
-        )
-
-
-@rule(
-    "C6",
-    "tma-rank",
-    sentence="a tensor that TMA carries has at most five axes",
-    source="CUDA driver API, cuTensorMapEncodeTiled: tensorRank",
-    severity=Severity.ERROR,
-    today="TileLang stops on a failed check",
-)
-def tma_rank(plan: TilePlan) -> Iterator[Obligation]:
-    tma = plan.target.tma
-    for kernel, copy, _ in tma_loads(plan):
-        assert tma is not None
-        rank = len(kernel.buffer(copy.src).shape)
-        yield Obligation(
-            rank <= tma.max_rank,
-            at=f"tensors.{copy.src}",
-            label=f"`{copy.src}` has {rank} axes, a tensor map at most {tma.max_rank}",
         )
 
 
@@ -203,5 +213,3 @@ def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
                 label=f"a row of the tile of `{copy.src}` leaves less than 4 bytes to a thread",
                 parameter=_parameter(at),
             )
-
-

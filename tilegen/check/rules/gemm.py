@@ -6,12 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, value_at
-from tilegen.check.rule import Obligation, rule
-from tilegen.expr import Size, at_most, to_text
+from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.expr import Size, add, at_most, to_text
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
-from tilegen.lowering.registers import register_budget
-from tilegen.plan.model import Gemm, KernelPlan
+from tilegen.lowering.registers import (
+    MMA_ADDRESSING,
+    WGMMA_OVERHEAD,
+    launch_limit,
+    mma_operand_registers,
+    register_budget,
+    wgmma_registers,
+)
+from tilegen.plan.model import ITEMSIZE, Gemm, KernelPlan
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -26,7 +33,9 @@ def _gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
             yield kernel, gemm, kernel.launch.threads if gemm.threads is None else gemm.threads
 
 
-def _path(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
+def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
+    """What a gemm becomes, as a function of its M, N, K and threads."""
+
     def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
         return gemm_path(
             plan.target,
@@ -49,9 +58,11 @@ def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, .
 
 
 def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Iterator[Obligation]:
-    """Obligations that no gemm is refused for rule ``id``; the finding points at the first of the keys that decide."""
+    """Obligations that no gemm is refused for rule ``id``. The finding points at the first of the keys in
+    ``parameter_order`` (0 is M, 1 N, 2 K, 3 the threads); the others are those that may take part in the conflict.
+    """
     for _, gemm, threads in _gemms(plan):
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def fine(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -60,7 +71,7 @@ def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Itera
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             sizes = _sizes(gemm, threads, values)
             found = path(*sizes)
-            text = f"the accumulator `{gemm.acc}` is {sizes[0]} x {sizes[1]}, K = {sizes[2]}, {sizes[3]} threads"
+            text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
             return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
 
         keys = [gemm.decided_by[i] for i in parameter_order if i < len(gemm.decided_by)]
@@ -69,8 +80,8 @@ def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Itera
             pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
-            parameter=at.removeprefix("tile.") if at.startswith("tile.") else None,
-            related=tuple(path for path in (*gemm.decided_by, "tile.threads") if path != at),
+            parameter=_parameter(at),
+            related=tuple(dict.fromkeys(keys[1:])),
             help=_partition_help(plan, gemm, threads) if id == "D3" else (),
         )
 
@@ -91,9 +102,10 @@ def _partition_help(plan: TilePlan, gemm: Gemm, threads: Size) -> tuple[str, ...
     source="tilelang src/cuda/op/gemm.cc, ComputeWarpPartition",
     severity=Severity.ERROR,
     today="TileLang stops with `No valid warp partition for T.gemm`, after tracing, without a suggestion",
+    unless=("A3", "D4"),
 )
 def partition(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "D3", (3, 0))
+    yield from _refusal(plan, "D3", (3, 0, 1))
 
 
 @rule(
@@ -115,9 +127,10 @@ def whole_tiles(plan: TilePlan) -> Iterator[Obligation]:
     source="tilelang cuda/intrinsics/macro/wgmma_macro_generator.py",
     severity=Severity.ERROR,
     today="TileLang stops with `Not a canonical GMMA_MN layout`",
+    unless=("D4",),
 )
 def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "D5", (1,))
+    yield from _refusal(plan, "D5", (1, 3))
 
 
 @rule(
@@ -163,6 +176,7 @@ def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
     source="PTX ISA, mma shapes; tilelang tl_templates/cuda/instruction/mma.h",
     severity=Severity.ERROR,
     today="TileLang lowers it; nvcc stops on a static assertion",
+    unless=("D11",),
 )
 def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, _threads in _gemms(plan):
@@ -202,6 +216,7 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     severity=Severity.SLOW,
     today="TileLang silently uses mma.sync",
     cost="block_M 32: 197 TFLOPS, 64: 345, 128: 521 (fp16 GEMM 4096 cubed, H200)",
+    unless=("A3", "A4", "D3", "D4", "D8", "D11"),
 )
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
     yield from _not_slower(plan, tn_only=False)
@@ -215,6 +230,7 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
     severity=Severity.SLOW,
     today="TileLang silently uses mma.sync",
     cost="282 TFLOPS with B not transposed, 967 transposed (fp8 GEMM, H200)",
+    unless=("D11",),
 )
 def eight_bit_tn(plan: TilePlan) -> Iterator[Obligation]:
     yield from _not_slower(plan, tn_only=True)
@@ -226,7 +242,7 @@ def _not_slower(plan: TilePlan, *, tn_only: bool) -> Iterator[Obligation]:
         layout = shape is not None and shape.tn_only and (gemm.transpose_a or not gemm.transpose_b)
         if layout is not tn_only:
             continue
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -243,8 +259,8 @@ def _not_slower(plan: TilePlan, *, tn_only: bool) -> Iterator[Obligation]:
             pointwise(fast, gemm.m, gemm.n, gemm.k, threads),
             at=at or keys[0],
             label=label,
-            parameter=None if tn_only or not keys[0].startswith("tile.") else keys[0].removeprefix("tile."),
-            help=("store B as (N, K): `b = { shape = \"N K\" }`",) if tn_only else (),
+            parameter=None if tn_only else _parameter(keys[0]),
+            help=('store B as (N, K): `b = { shape = "N K" }`',) if tn_only else (),
         )
 
 
@@ -252,38 +268,114 @@ def _not_slower(plan: TilePlan, *, tn_only: bool) -> Iterator[Obligation]:
     "D16",
     "accumulator-registers",
     sentence="the accumulators of a thread stay in registers",
-    source="ptxas 13.0 on sm_90a: no spill at 192 fp32 accumulators a thread, 896 B of stack at 224",
+    source="ptxas 13.0: of 240 registers, 208 fp32 accumulators a thread do not spill and 224 do (sm_90a, WGMMA)",
     severity=Severity.SLOW,
     today="only an nvcc info line: ptxas spills, and serialises WGMMA (C7511, C7512)",
     cost="224 accumulators a thread: 128 TFLOPS, 192: 533 (fp16 GEMM 4096 cubed, H200)",
+    unless=("A2", "A3", "D3", "D4", "D24"),
 )
 def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         accumulators = dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm))
-        if not accumulators or not isinstance(kernel.launch.threads, int):
-            continue
         threads = kernel.launch.threads
+        overhead = _overhead(plan, kernel)
+        if overhead is None or not isinstance(threads, int) or plan.target.kind != "cuda":
+            continue
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
-        limit = budget - ADDRESSING
-        for name in accumulators:
-            buffer = kernel.buffer(name)
-            count = fragment_registers(kernel, buffer)
-            shape = " x ".join(to_text(extent) for extent in buffer.shape)
-            owners = threads if buffer.owners is None else buffer.owners
-            yield Obligation(
-                at_most(count, limit),
-                at=buffer.decided_by[-1] if buffer.decided_by else "tile",
-                label=lambda values, s=shape, c=count, o=owners, b=buffer: (
-                    f"`{b.name}` is {s} {b.dtype} over {to_text(o)} threads = {to_text(value_at(c, values))} registers "
-                    f"a thread; {budget} are to be had, and addresses and operands need {ADDRESSING}"
-                ),
-                parameter="threads",
-                related=("tile.threads",),
+        counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
+        largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+        yield Obligation(
+            at_most(add(*counts.values()), budget - overhead),
+            at=largest.decided_by[-1] if largest.decided_by else "tile",
+            label=text_of(
+                lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
+            ),
+            parameter="threads",
+            related=("tile.threads", *largest.decided_by[:-1]),
+        )
+
+
+def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
+    """Registers that the gemms of a kernel need beside their accumulators; None where that is not known."""
+    found = []
+    for gemm, _ in kernel.find(Gemm):
+        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
+        if not all(isinstance(size, int) for size in sizes):
+            return None
+        path = path_of(plan, gemm)(*sizes)
+        if isinstance(path, GemmRefusal):
+            return None
+        if path.instruction == "wgmma":
+            found.append(WGMMA_OVERHEAD)
+        else:
+            rows, columns = gemm.m // path.partition.m, gemm.n // path.partition.n
+            found.append(mma_operand_registers(rows, columns) + MMA_ADDRESSING)
+    return max(found, default=None)
+
+
+def _register_arithmetic(
+    kernel: KernelPlan, counts: Mapping[str, Size], overhead: int, budget: int, values: Mapping[str, int]
+) -> str:
+    terms = []
+    for name, count in counts.items():
+        buffer = kernel.buffer(name)
+        owners = kernel.launch.threads if buffer.owners is None else buffer.owners
+        shape = " x ".join(to_text(value_at(extent, values)) for extent in buffer.shape)
+        terms.append(
+            f"`{name}` is {shape} {buffer.dtype} over {to_text(value_at(owners, values))} threads = "
+            f"{to_text(value_at(count, values))} registers a thread"
+        )
+    return "; ".join(terms) + f"; beside them the gemm needs about {overhead}, and there are {budget}"
+
+
+@rule(
+    "D24",
+    "wgmma-registers",
+    sentence="the accumulators of one WGMMA fit the registers that the block is launched with",
+    source="ptxas 13.0, message C7602; CUDA Programming Guide, registers of a block",
+    severity=Severity.ERROR,
+    today="lowering accepts it; ptxas stops with `Insufficient registers to compile instruction`",
+    unless=("A2", "A3", "A4"),
+)
+def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, gemm, threads in _gemms(plan):
+        path = path_of(plan, gemm)
+        block = kernel.launch.block_threads
+        itemsize = ITEMSIZE[gemm.accum]
+
+        def fits(m: int, n: int, k: int, t: int, block: int, path: Any = path, itemsize: int = itemsize) -> bool:
+            found = path(m, n, k, t)
+            if not isinstance(found, GemmPath) or found.instruction != "wgmma":
+                return True
+            return wgmma_registers(found.n, itemsize) <= launch_limit(plan.target, block)
+
+        def label(
+            values: Mapping[str, int],
+            gemm: Gemm = gemm,
+            threads: Size = threads,
+            block: Any = block,
+            path: Any = path,
+            itemsize: int = itemsize,
+        ) -> str:
+            found = path(*_sizes(gemm, threads, values))
+            needed, given = wgmma_registers(found.n, itemsize), value_at(block, values)
+            return (
+                f"one WGMMA of 64 x {found.n} holds {needed - WGMMA_OVERHEAD} accumulators a thread and needs {needed} "
+                f"registers; {plan.target.registers.per_block} over {given} threads leave {launch_limit(plan.target, given)}"
             )
 
+        keys = gemm.decided_by or ("tile",)
+        yield Obligation(
+            pointwise(fits, gemm.m, gemm.n, gemm.k, threads, block),
+            at=keys[-1],
+            label=label,
+            parameter=_parameter(keys[-1]),
+            related=keys[:2],
+        )
 
-ADDRESSING = 48
-"""Registers that a gemm loop needs beside its accumulators: 192 of 240 do not spill, 224 do."""
+
+def _parameter(path: str) -> str | None:
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
 
 
 @rule(
@@ -293,10 +385,11 @@ ADDRESSING = 48
     source="tilelang cuda/intrinsics/macro/wgmma_macro_generator.py, select_wgmma_inst_n",
     severity=Severity.SLOW,
     today="TileLang silently picks a narrow instruction: 272 columns run at n16",
+    unless=("A2", "A3", "A4", "D3", "C2"),
 )
 def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -311,7 +404,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
             pointwise(wide, gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
-            parameter=at.removeprefix("tile.") if at.startswith("tile.") else None,
+            parameter=_parameter(at),
         )
 
 
@@ -327,7 +420,7 @@ def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):
         if not gemm.a_in_registers:
             continue
-        path = _path(plan, gemm)
+        path = path_of(plan, gemm)
 
         def rowwise(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
@@ -339,5 +432,3 @@ def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
             label=f"the warps of `{gemm.acc}` stand side by side along N",
             help=('use policy = "full_row" with 16 rows a warp, or stage the probabilities through shared memory',),
         )
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilegen.check.rule import Obligation, rule
+from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import at_most, symbol
 from tilegen.spec.diagnostic import Severity
 
@@ -28,6 +28,6 @@ def dim_int32(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             at_most(symbol(dim.name), INT32_MAX),
             at=f"dims.{dim.name}",
-            label=lambda values, name=dim.name: f"{name} = {values.get(name)} is over 2^31 - 1",
+            label=text_of(lambda values, name: f"{name} = {values.get(name)} is over 2^31 - 1", dim.name),
             help=(f"declare a `max` of at most {INT32_MAX} for {dim.name}",),
         )

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import value_at
-from tilegen.check.rule import Obligation, rule
-from tilegen.expr import all_of, at_least, at_most, divides, to_text
+from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.expr import Size, all_of, at_least, at_most, divides, evaluate, free_names, to_text
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
 
 AXES = "xyz"
-
-
-@rule(
-    "A1",
-    "threads-positive",
-    sentence="a block has at least one thread",
-    source="tilelang language/kernel.py",
-    severity=Severity.ERROR,
-    today="TileLang raises `threads must be positive`",
-)
-def threads_positive(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel in plan.kernels:
-        threads = kernel.launch.threads
-        yield Obligation(
-            at_least(threads, 1),
-            at="tile.threads",
-            label=lambda values, t=threads: f"threads is {to_text(value_at(t, values))}",
-            parameter="threads",
-        )
 
 
 @rule(
@@ -50,9 +32,12 @@ def threads_per_block(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             at_most(launch.block_threads, limit),
             at="tile.threads",
-            label=lambda values, launch=launch: (
-                f"{to_text(value_at(launch.threads, values))} threads + {to_text(launch.producer_threads)} of the "
-                f"producer warp group = {to_text(value_at(launch.block_threads, values))}, the block limit is {limit}"
+            label=text_of(
+                lambda values, launch: (
+                    f"{to_text(value_at(launch.threads, values))} threads + {to_text(launch.producer_threads)} of the "
+                    f"producer warp group = {to_text(value_at(launch.block_threads, values))}, the block limit is {limit}"
+                ),
+                launch,
             ),
             parameter="threads",
         )
@@ -73,8 +58,11 @@ def whole_warps(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             divides(warp, threads),
             at="tile.threads",
-            label=lambda values, t=threads: (
-                f"{to_text(value_at(t, values))} threads are not a multiple of the {warp} threads of a warp"
+            label=text_of(
+                lambda values, t: (
+                    f"{to_text(value_at(t, values))} threads are not a multiple of the {warp} threads of a warp"
+                ),
+                threads,
             ),
             parameter="threads",
         )
@@ -87,6 +75,7 @@ def whole_warps(plan: TilePlan) -> Iterator[Obligation]:
     source="PTX ISA, setmaxnreg: every warp of a warp group executes the same setmaxnreg",
     severity=Severity.ERROR,
     today="TileLang emits warpgroup_reg_alloc for a partial warp group without a word",
+    unless=("A3",),
 )
 def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
     group = plan.target.launch.warp_group_size
@@ -97,8 +86,11 @@ def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             divides(group, launch.threads),
             at="tile.threads",
-            label=lambda values, t=launch.threads: (
-                f"{to_text(value_at(t, values))} consumer threads are not a multiple of the {group} threads of a warp group"
+            label=text_of(
+                lambda values, t: (
+                    f"{to_text(value_at(t, values))} consumer threads are not a multiple of the {group} threads of a warp group"
+                ),
+                launch.threads,
             ),
             parameter="threads",
         )
@@ -120,46 +112,26 @@ def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
             yield Obligation(
                 all_of(at_least(extent, 1), at_most(extent, limit)),
                 at=where,
-                label=lambda values, e=extent, a=AXES[axis], limit=limit: (
-                    f"grid.{a} = {to_text(e)} = {to_text(value_at(e, values))}, allowed are 1 to {limit}"
+                label=text_of(
+                    lambda values, e, a, limit: (
+                        f"grid.{a} = {to_text(e)} = {to_text(value_at(e, values))}, allowed are 1 to {limit}"
+                    ),
+                    extent,
+                    AXES[axis],
+                    limit,
                 ),
-                help=("put the long axis on grid.x, or declare a smaller `max` for the dim",),
+                help=partial(_largest, extent, limit),
             )
 
 
-@rule(
-    "A6",
-    "grid-rank",
-    sentence="a grid has at most three axes",
-    source="tilelang src/ir.cc",
-    severity=Severity.ERROR,
-    today="TileLang stops with `Check failed: (grid_size.size() <= 3)`",
-)
-def grid_rank(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel in plan.kernels:
-        rank = len(kernel.launch.grid)
-        yield Obligation(rank <= 3, at="tile", label=f"the grid has {rank} axes")
-
-
-@rule(
-    "A8",
-    "swizzle-order",
-    sentence="the block order is `row` or `column`, over a panel of at least one block",
-    source="tilelang language/annotations.py, use_swizzle",
-    severity=Severity.ERROR,
-    today="TileLang raises `Unsupported swizzle order`",
-)
-def swizzle_order(plan: TilePlan) -> Iterator[Obligation]:
-    swizzle = plan.tiles.get("swizzle")
-    if not isinstance(swizzle, dict) and not hasattr(swizzle, "panel"):
-        return
-    panel = swizzle["panel"] if isinstance(swizzle, dict) else swizzle.panel
-    order = swizzle["order"] if isinstance(swizzle, dict) else swizzle.order
-    yield Obligation(
-        panel >= 1 and order in ("row", "column"),
-        at="tile.swizzle",
-        label=f"panel {panel}, order `{order}`",
-        help=("use order = \"row\" or \"column\" and a panel of 1 or more",),
-    )
-
-
+def _largest(extent: Size, limit: int) -> tuple[str, ...]:
+    """The help of a grid axis that one dim sizes: how large the dim may be."""
+    names = free_names(extent)
+    if len(names) != 1:
+        return ()
+    (name,) = names
+    low, high = 0, 2**40
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if evaluate(extent, {name: middle}) <= limit else (low, middle)
+    return (f"the grid holds {name} up to {low}: declare max = {low}",) if low else ()

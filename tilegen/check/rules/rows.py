@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, value_at
-from tilegen.check.rule import Obligation, rule
+from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import at_most, divides, to_text
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import fragment_tile_ok, row_reduce_ok
@@ -53,9 +53,13 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             pointwise(fragment_tile_ok, *buffer.shape, kernel.launch.threads),
             at=at,
-            label=lambda values, b=buffer, k=kernel: (
-                f"`{b.name}` is {_shape(b, values)} = {to_text(value_at(b.elements, values))} elements over "
-                f"{to_text(k.launch.threads)} threads"
+            label=text_of(
+                lambda values, b, k: (
+                    f"`{b.name}` is {_shape(b, values)} = {to_text(value_at(b.elements, values))} elements over "
+                    f"{to_text(k.launch.threads)} threads"
+                ),
+                buffer,
+                kernel,
             ),
             parameter=_parameter(at),
             related=("tile.threads",),
@@ -88,8 +92,10 @@ def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
                     kernel.launch.threads,
                 ),
                 at=at,
-                label=lambda values, b=buffer, k=kernel: (
-                    f"`{b.name}` is {_shape(b, values)} over {to_text(k.launch.threads)} threads"
+                label=text_of(
+                    lambda values, b, k: f"`{b.name}` is {_shape(b, values)} over {to_text(k.launch.threads)} threads",
+                    buffer,
+                    kernel,
                 ),
                 parameter=_parameter(at),
                 related=("tile.threads",),
@@ -115,10 +121,14 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
             yield Obligation(
                 pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
                 at=rows.decided_by[0],
-                label=lambda values, r=rows, k=kernel: (
-                    f"{to_text(value_at(r.lanes, values))} lanes a row over {to_text(k.launch.threads)} threads do "
-                    f"{to_text(k.launch.threads)} / {to_text(value_at(r.lanes, values))} rows a pass, "
-                    f"BLOCK_M is {to_text(value_at(r.block_rows, values))}"
+                label=text_of(
+                    lambda values, r, k: (
+                        f"{to_text(value_at(r.lanes, values))} lanes a row over {to_text(k.launch.threads)} threads do "
+                        f"{to_text(k.launch.threads)} / {to_text(value_at(r.lanes, values))} rows a pass, "
+                        f"BLOCK_M is {to_text(value_at(r.block_rows, values))}"
+                    ),
+                    rows,
+                    kernel,
                 ),
                 parameter=_parameter(rows.decided_by[0]),
                 related=("tile.threads",),
@@ -147,11 +157,17 @@ def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
             yield Obligation(
                 divides(VECTOR_BYTES, nbytes),
                 at=rows.decided_by[-1],
-                label=lambda values, r=rows, b=nbytes: (
-                    f"a row is {to_text(value_at(r.length, values))} x {r.itemsize} B = {to_text(value_at(b, values))} B, "
-                    f"not a multiple of {VECTOR_BYTES}"
+                label=text_of(
+                    lambda values, r, b: (
+                        f"a row is {to_text(value_at(r.length, values))} x {r.itemsize} B = {to_text(value_at(b, values))} B, "
+                        f"not a multiple of {VECTOR_BYTES}"
+                    ),
+                    rows,
+                    nbytes,
                 ),
-                help=(f"pad the rows to a multiple of {VECTOR_BYTES // rows.itemsize} elements, or leave the value out",),
+                help=(
+                    f"pad the rows to a multiple of {VECTOR_BYTES // rows.itemsize} elements, or leave the value out",
+                ),
             )
 
 
@@ -175,8 +191,11 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             pointwise(is_power_of_two, buffer.shape[-1]),
             at=at,
-            label=lambda values, b=buffer: (
-                f"`{b.name}` is {_shape(b, values)}: {to_text(value_at(b.shape[-1], values))} columns get a replicated layout"
+            label=text_of(
+                lambda values, b: (
+                    f"`{b.name}` is {_shape(b, values)}: {to_text(value_at(b.shape[-1], values))} columns get a replicated layout"
+                ),
+                buffer,
             ),
             parameter=_parameter(at),
             help=("hold the row as several fragments, each a power of two wide",),
@@ -202,7 +221,9 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             at_most(total, limit),
             at=at,
-            label=lambda values, t=total: f"the rows take {to_text(value_at(t, values))} registers a thread, of {limit}",
+            label=text_of(
+                lambda values, t: f"the rows take {to_text(value_at(t, values))} registers a thread, of {limit}", total
+            ),
             parameter=_parameter(at),
             related=("tile.threads",),
         )
@@ -225,9 +246,13 @@ def reduce_accumulator(plan: TilePlan) -> Iterator[Obligation]:
             yield Obligation(
                 dtype in ("float32", "float64"),
                 at="compute.accum",
-                label=lambda values, r=reduce, d=dtype: (
-                    f"`{r.dst}` sums {to_text(value_at(r.length, values))} terms in {d}: "
-                    + ("inputs of 4.0 overflow at 4096 terms" if d == "float16" else "it keeps 8 bits of the sum")
+                label=text_of(
+                    lambda values, r, d: (
+                        f"`{r.dst}` sums {to_text(value_at(r.length, values))} terms in {d}: "
+                        + ("inputs of 4.0 overflow at 4096 terms" if d == "float16" else "it keeps 8 bits of the sum")
+                    ),
+                    reduce,
+                    dtype,
                 ),
                 help=('use accum = "float32"',),
             )

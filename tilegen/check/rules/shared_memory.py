@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import value_at
-from tilegen.check.rule import Obligation, rule
+from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import any_of, at_most, to_text
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
@@ -31,7 +31,7 @@ def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             at_most(dynamic + static, cap),
             at=_deciding(kernel)[0],
-            label=lambda values, k=kernel: _arithmetic(plan, k, values),
+            label=text_of(lambda values, k: _arithmetic(plan, k, values), kernel),
             parameter=_parameter(kernel),
             related=_deciding(kernel)[1:],
         )
@@ -85,9 +85,12 @@ def stages_waste(plan: TilePlan) -> Iterator[Obligation]:
             yield Obligation(
                 any_of(at_most(loop.stages, 1), at_most(loop.stages, loop.trips)),
                 at="tile.stages",
-                label=lambda values, loop=loop: (
-                    f"{to_text(value_at(loop.stages, values))} stages for {to_text(loop.trips)} = "
-                    f"{to_text(value_at(loop.trips, values))} trips"
+                label=text_of(
+                    lambda values, loop: (
+                        f"{to_text(value_at(loop.stages, values))} stages for {to_text(loop.trips)} = "
+                        f"{to_text(value_at(loop.trips, values))} trips"
+                    ),
+                    loop,
                 ),
                 parameter="stages",
                 related=loop.decided_by,

@@ -53,7 +53,12 @@ def golden_cases(spec: Spec) -> list[dict[str, Any]]:
     """A few rows of the smallest listed shape, in each dtype."""
     n, k = (min(listed_values(spec.dim(name))) for name in ("N", "K"))
     return [
-        {"name": f"{dtype}-M{GOLDEN_ROWS}-N{n}-K{k}", "dims": {"M": GOLDEN_ROWS, "N": n, "K": k}, "dtype": dtype, "seed": 0}
+        {
+            "name": f"{dtype}-M{GOLDEN_ROWS}-N{n}-K{k}",
+            "dims": {"M": GOLDEN_ROWS, "N": n, "K": k},
+            "dtype": dtype,
+            "seed": 0,
+        }
         for dtype in spec.dtypes("a")
     ]
 
@@ -73,9 +78,7 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
             for name in (*inputs, "c")
         },
         "check_shape": {name: check[kind] for name, kind in kinds.items()},
-        "empty_rest": ", ".join(
-            ["b", *(f"{name}[:0]" if "M" in kind else name for name, kind in kinds.items())]
-        ),
+        "empty_rest": ", ".join(["b", *(f"{name}[:0]" if "M" in kind else name for name, kind in kinds.items())]),
         "outside_shapes": "({})".format(
             ", ".join(
                 [
@@ -160,5 +163,6 @@ def element_names(extra: tuple[Tensor, ...]) -> dict[str, str]:
     """The element of each epilogue tensor that belongs to ``acc[i, j]``."""
     index = {"M": "by * BLOCK_M + i", "N": "bx * BLOCK_N + j"}
     return {
-        tensor.name: f"{tensor.name}[{', '.join(index[to_python(extent)] for extent in tensor.shape)}]" for tensor in extra
+        tensor.name: f"{tensor.name}[{', '.join(index[to_python(extent)] for extent in tensor.shape)}]"
+        for tensor in extra
     }

@@ -125,7 +125,9 @@ def _tiles(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> t
     return (
         Buffer("a_shared", Scope.SHARED, a_shape, dtypes["a"], stages, (m, k), "a tile of a", (1, 1), SWIZZLED),
         Buffer("b_shared", Scope.SHARED, b_shape, dtypes["b"], stages, (n, k), "a tile of b", (1, 1), SWIZZLED),
-        Buffer("c_shared", Scope.SHARED, (block_m, block_n), dtypes["c"], 1, (m, n), "c on its way out", (3, 4), SWIZZLED),
+        Buffer(
+            "c_shared", Scope.SHARED, (block_m, block_n), dtypes["c"], 1, (m, n), "c on its way out", (3, 4), SWIZZLED
+        ),
         Buffer("acc", Scope.FRAGMENT, (block_m, block_n), spec.compute.accum, 1, (m, n), "the product"),  # type: ignore[attr-defined]
     )
 

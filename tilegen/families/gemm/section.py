@@ -12,7 +12,7 @@ from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, Formu
 class GemmCompute(Compute):
     """`[compute]` of a gemm."""
 
-    accum: Literal["float32", "float16", "int32"] = Field(
+    accum: Literal["float32", "float16", "bfloat16", "int32"] = Field(
         default="float32", description="dtype of the accumulator; int32 for integer operands"
     )
     c: Annotated[

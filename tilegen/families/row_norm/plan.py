@@ -92,7 +92,11 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
     own_layout = has_row_layout(tiles, dtypes)
     width = multiply(ceil_div(c, block_c), block_c)
     rows = RowPass(
-        c, ITEMSIZE[dtypes["x"]], floor_div(block_c, vector(dtypes)), block_m, ("tile.BLOCK_M", "tile.BLOCK_C", "dims.C")
+        c,
+        ITEMSIZE[dtypes["x"]],
+        floor_div(block_c, vector(dtypes)),
+        block_m,
+        ("tile.BLOCK_M", "tile.BLOCK_C", "dims.C"),
     )
     return KernelPlan(
         name=spec.kernel,
@@ -106,7 +110,8 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
 def _global(spec: Spec, dtypes: Mapping[str, str]) -> tuple[Buffer, ...]:
     tensors = (*inputs(spec), spec.tensor("y"))
     return tuple(
-        Buffer(tensor.name, Scope.GLOBAL, tensor.shape, dtypes[tensor.name], decided_by=("dims.C",)) for tensor in tensors
+        Buffer(tensor.name, Scope.GLOBAL, tensor.shape, dtypes[tensor.name], decided_by=("dims.C",))
+        for tensor in tensors
     )
 
 

@@ -27,7 +27,9 @@ class RowNormCompute(Compute):
     eps: float = Field(
         default=0.0, ge=0.0, lt=1.0, description="added to the mean square (rms, layer) or sum of squares (l2)"
     )
-    accum: Literal["float32", "float64"] = Field(default="float32", description="dtype of the row statistics")
+    accum: Literal["float32", "float64", "float16", "bfloat16"] = Field(
+        default="float32", description="dtype of the row statistics"
+    )
     y: Annotated[
         Formula,
         FormulaNames(

@@ -14,7 +14,7 @@ from tilegen.spec import document as doc
 from tilegen.spec import keys
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError
 from tilegen.spec.model import Allow, Dim, GoldenCase, Prefer, Spec, Target, Tensor, TileValue, Tolerance
-from tilegen.spec.names import call_problem, kernel_problem
+from tilegen.spec.names import call_problem, kernel_problem, suggested_kernel
 from tilegen.spec.read_compute import read_compute
 from tilegen.spec.read_dims import read_dims
 from tilegen.spec.read_tensors import check_dims_bound, read_scalars, read_tensors
@@ -50,7 +50,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     values = reader.table((), reader.document.values, keys.SPEC)
     kernel = reader.string(("kernel",), values["kernel"]) if "kernel" in values else None
     if kernel is not None and (problem := kernel_problem(kernel)):
-        reader.error("spec-bad-name", problem, ("kernel",))
+        reader.error("spec-bad-name", problem, ("kernel",), help=suggested_kernel(kernel))
     doc_text = reader.doc(("doc",), values.get("doc", ""), lines=True)
     section, variant = _read_family(reader, values)
     if section is None:
