@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from tilegen.emit.tree import read_tree
-from tilegen.verify import cache
+from tilegen import cache
 
 
 def key(files: list[Path], only: tuple[str, ...], targets: tuple[str, ...], depth: str) -> str:

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from tilegen.emit.rendering import support
-from tilegen.verify import cache
+from tilegen import cache
 from tilegen.verify.compare import disagreements
 from tilegen.verify.expected import expected
 from tilegen.verify.worker import observe, reference_outputs, start_quietly

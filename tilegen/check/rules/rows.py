@@ -9,8 +9,8 @@ from tilegen.check.claim import pointwise, value_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import at_most, divides, to_text
 from tilegen.lowering.legal import is_power_of_two
-from tilegen.lowering.reduction import fragment_tile_ok, row_reduce_ok
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, Scope
+from tilegen.lowering.reduction import fragment_tile_ok
+from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -64,47 +64,6 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
             parameter=_parameter(at),
             related=("tile.threads",),
         )
-
-
-@rule(
-    "F2",
-    "row-reduce",
-    sentence="a row reduction has a layout and a butterfly of a power of two of lanes",
-    source="tilelang src/op/parallel.cc; src/cuda/op/reduce.cc; tl_templates/cuda/reduce.h",
-    severity=Severity.ERROR,
-    today="TileLang stops with `no available layout found`, or in the XOR butterfly",
-)
-def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel in plan.kernels:
-        laid_out = {gemm.acc for gemm, _ in kernel.find(Gemm)}
-        for reduce, _ in kernel.find(Reduce):
-            buffer = kernel.buffer(reduce.src)
-            if buffer.scope is not Scope.FRAGMENT or len(buffer.shape) != 2 or buffer.name in laid_out:
-                continue
-            if buffer.annotated or not is_loaded(kernel, buffer.name):
-                continue  # its layout comes from elsewhere: rule F17 says what that costs
-            itemsize = plan.io_itemsize
-            at = _at(buffer)
-            yield Obligation(
-                pointwise(
-                    lambda rows, columns, threads, itemsize=itemsize: row_reduce_ok(rows, columns, threads, itemsize),
-                    *buffer.shape,
-                    kernel.launch.threads,
-                ),
-                at=at,
-                label=text_of(
-                    lambda values, b, k: f"`{b.name}` is {_shape(b, values)} over {to_text(k.launch.threads)} threads",
-                    buffer,
-                    kernel,
-                ),
-                parameter=_parameter(at),
-                related=("tile.threads",),
-            )
-
-
-def is_loaded(kernel: KernelPlan, name: str) -> bool:
-    """Whether a fragment is copied from global memory, so that the copy's vectors decide its layout."""
-    return any(copy.dst == name and kernel.buffer(copy.src).scope is Scope.GLOBAL for copy, _ in kernel.find(Copy))
 
 
 @rule(
