@@ -29,9 +29,15 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     barrier_of = compile_barrier(compiler, call.annotations["barrier"], site)
     arrives = bool(int(call.annotations.get("emit_arrive", 0)))
 
+    compiler.is_concurrent = True
+
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
+        log = frame.block.access_log
+        if log is not None:
+            barrier.arriving[number] = log.merged(barrier.arriving[number], log.issue_copy(frame, barrier, number))
         copy(frame)
+        frame.acting = None
         if arrives:
             barrier.arrive(frame, site, number, 1)
         return None
@@ -42,9 +48,19 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
 @operation("tl.tileop.wgmma_gemm")
 def _warp_group_product(compiler: Compiler, call: Any, site: Site) -> Step:
     product = compile_product(compiler, call, site)
+    compiler.is_concurrent = True
 
     def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is None:
+            product.run(frame)
+            return None
+        log.issue_product(frame)
         product.run(frame)
+        frame.acting = None
+        product.c.storage(frame).accumulated_by = frame.issued
+        if product.a.plan.scope == "local.fragment":
+            product.a.storage(frame).read_by = frame.issued
         return None
 
     return run
@@ -52,7 +68,15 @@ def _warp_group_product(compiler: Compiler, call: Any, site: Site) -> Step:
 
 @operation("tl.wait_wgmma", "tl.warpgroup_wait")
 def _wait_for_products(compiler: Compiler, call: Any, site: Site) -> Step:
-    return nothing
+    allowed = compiler.expression(call.args[0], site)
+
+    def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is not None:
+            log.wait_for_products(frame, int(allowed.run(frame)))
+        return None
+
+    return run
 
 
 @operation("tl.tma_store_arrive", "tl.tma_store_wait", "tirx.ptx_commit_group", "tirx.ptx_wait_group")

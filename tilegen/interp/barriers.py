@@ -14,6 +14,7 @@ import numpy as np
 from tilegen.interp.findings import Site, Unsupported, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
+from tilegen.interp.number_formats import Array
 from tilegen.interp.roles import wait_until
 from tilegen.interp.statements import Signal, Step, operation
 
@@ -31,18 +32,20 @@ class BarrierArray:
     phases: list[int] = field(init=False)
     clocks: list[Any] = field(init=False)
     arriving: list[Any] = field(init=False)
+    copies: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pending = list(self.counts)
         self.phases = [0] * len(self.counts)
         self.clocks = [None] * len(self.counts)
         self.arriving = [None] * len(self.counts)
+        self.copies = [0] * len(self.counts)
 
     def arrive(self, frame: Frame, site: Site, number: int, arrivals: int) -> None:
         """Count arrivals; a completed phase releases what its arrivers did before to those who wait for it."""
         log = frame.block.access_log
         if log is not None:
-            self.arriving[number] = log.joined(self.arriving[number], frame)
+            self.arriving[number] = log.joined(self.arriving[number], frame, elected=arrivals == 1)
         if arrivals > self.pending[number]:
             frame.report(
                 "barrier-misuse",
@@ -74,6 +77,7 @@ class NamedBarrier:
     arrived: int = 0
     generation: int = 0
     count: int = 0
+    threads: list[Array] = field(default_factory=list)
     arriving: Any = None
     clock: Any = None
 
@@ -98,6 +102,15 @@ class Barriers:
                 site,
                 lambda: f"named barrier {number} is used with a count of {count} while others wait with {barrier.count}",
             )
+        for others in barrier.threads:
+            if np.intersect1d(others, frame.threads).size:
+                frame.report(
+                    "barrier-misuse",
+                    site,
+                    lambda: f"threads {int(frame.threads[0])} to {int(frame.threads[-1])} arrive at named barrier {number} "
+                    "a second time before it opens",
+                )
+        barrier.threads.append(frame.threads)
         barrier.count = count
         barrier.arrived += frame.active_threads()
         if barrier.arrived > count:
@@ -108,6 +121,7 @@ class Barriers:
             )
         if barrier.arrived >= count:
             barrier.arrived = 0
+            barrier.threads = []
             barrier.generation += 1
             barrier.clock, barrier.arriving = barrier.arriving, None
         return barrier, generation
@@ -119,6 +133,8 @@ class Barriers:
         log = frame.block.access_log
         if log is not None:
             log.acquire(frame, barrier.clock)
+            if frame.mask is None:
+                log.synchronise_role(frame)
 
 
 def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Frame], tuple[BarrierArray, int]]:

@@ -76,6 +76,8 @@ class Compiler:
         self._written: set[int] = set()
         self._thread_variables: set[int] = set()
         self.has_threads = False
+        #: Whether the kernel now compiled has roles or asynchronous operations, so that the order of accesses matters.
+        self.is_concurrent = False
         self._loops: list[tuple[str, int]] = []
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
@@ -328,6 +330,7 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
         storage.check_readers,
         storage.shared_between_roles,
         safe_value=storage.safe_value,
+        memory_id=storage.memory_id,
     )
 
 

@@ -19,6 +19,7 @@ from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage, Watch
 from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
+from tilegen.interp.races import AccessLog
 from tilegen.interp.roles import Deadlock
 
 Coordinates = tuple[int, ...]
@@ -208,6 +209,9 @@ class Launch:
         for number, place in numbered:
             block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
             frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
+            if kernel.is_concurrent and self.options.diagnostics:
+                block.access_log = AccessLog(self.program.compiler_synchronises)
+                block.access_log.start(frame)
             for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
                 frame.environment[slot] = coordinate
             try:

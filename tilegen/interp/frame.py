@@ -52,7 +52,25 @@ class Frame:
     the storage of every buffer by slot. ``mask`` says which lanes are active; None means all.
     """
 
-    __slots__ = ("block", "broken", "environment", "kept", "mask", "memory", "returned", "skipped", "task", "threads")
+    __slots__ = (
+        "acting",
+        "agent",
+        "block",
+        "broken",
+        "clock",
+        "environment",
+        "issued",
+        "kept",
+        "mask",
+        "memory",
+        "returned",
+        "skipped",
+        "stage",
+        "synced",
+        "task",
+        "threads",
+        "waited",
+    )
 
     def __init__(self, block: Block, environment: list[Any], memory: list[Any], threads: Array) -> None:
         self.block = block
@@ -66,6 +84,15 @@ class Frame:
         self.task: Task | None = None
         #: Fragments as roles left them: (threads, slot) to (version, storage).
         self.kept: dict[tuple[bytes, int], tuple[int, Any]] = {}
+        #: For the order of accesses (see ``races``): the agent, its clock, and the asynchronous operation it now acts for.
+        self.agent = 0
+        self.clock: dict[Any, int] = {}
+        self.synced: dict[Any, int] = {}
+        self.acting: tuple[Any, ...] | None = None
+        self.stage: tuple[int, ...] = ()
+        #: Warp-group products issued, and how many of them are known to be complete.
+        self.issued = 0
+        self.waited = 0
 
     def fork(self, threads: Array) -> Frame:
         """A frame for a part of the threads, with its own variables and its own view of per-thread memory."""

@@ -117,6 +117,10 @@ def _gemm(compiler: Compiler, call: Any, site: Site) -> Step:
     product = compile_product(compiler, call, site)
 
     def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is not None and frame.issued > frame.waited:
+            # On a target with warp-group products this one is waited for, and with it all before.
+            log.wait_for_products(frame, 0)
         product.run(frame)
         return None
 

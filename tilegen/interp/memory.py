@@ -52,6 +52,10 @@ X    """
     watches: list[Watch] = field(default_factory=list)
     safe_value: Any = 0
     version: int = 0
+    memory_id: int = 0
+    #: The last warp-group product that accumulates into this fragment, and the last that reads it.
+    accumulated_by: int = 0
+    read_by: int = 0
     atomic_history: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
@@ -59,7 +63,10 @@ X    """
         """Memory that nothing has written yet."""
         data = np.full(tuple(shape), poison(dtype), dtype=storage_dtype(dtype))
         written = np.zeros(data.shape, dtype=np.bool_) if tracked else None
-        return Storage(name, dtype, scope, data, written)
+        storage = Storage(name, dtype, scope, data, written)
+        storage.shared_between_roles = scope.startswith("shared")
+        storage.memory_id = next(_versions)
+        return storage
 
     def clone(self) -> Storage:
         """A copy of a fragment, for a role of its own."""
@@ -75,6 +82,8 @@ X    """
     def read(self, frame: Frame, site: Site, key: Key, orient: Orient | None = None, mask: Array | None = None) -> Array:
         """A view of the elements at ``key``, with the read checked."""
         view: Array = self.data[key]
+        if self.accumulated_by > frame.waited:
+            self._report_in_flight(frame, site, "read")
         if self.written is not None:
             self._check_written(frame, site, key, orient, mask)
         if self.check_readers:
@@ -94,6 +103,8 @@ X    """
     ) -> None:
         """Store ``value`` (broadcast) at ``key`` where ``mask`` holds."""
         self.version = next(_versions)
+        if self.accumulated_by > frame.waited or self.read_by > frame.waited:
+            self._report_in_flight(frame, site, "written")
         view: Array = self.data[key]
         if orient is not None:
             view = orient(view)
@@ -164,6 +175,15 @@ X    """
         grid = np.arange(self.data.size).reshape(self.data.shape)[key]
         flat = (grid if orient is None else orient(grid))[lane]
         return tuple(int(part) for part in np.unravel_index(int(flat), self.data.shape))
+
+    def _report_in_flight(self, frame: Frame, site: Site, verb: str) -> None:
+        if frame.acting is None:
+            frame.report(
+                "in-flight",
+                site,
+                f"{self.name} is {verb} while a warp-group product that uses it may still be in flight; wait_wgmma comes first",
+                self.name,
+            )
 
     def _check_written(self, frame: Frame, site: Site, key: Key, orient: Orient | None, mask: Array | None) -> None:
         assert self.written is not None

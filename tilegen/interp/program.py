@@ -38,6 +38,7 @@ class Kernel:
     threads: tuple[int, int, int]
     body: Step
     synchronises_grid: bool
+    is_concurrent: bool
 
     @property
     def thread_count(self) -> int:
@@ -53,6 +54,7 @@ class Program:
     parameters: tuple[Parameter, ...]
     workspaces: tuple[BufferPlan, ...]
     steps: tuple[Kernel | Step, ...]
+    compiler_synchronises: bool
 
 
 def compile_program(function: Any) -> Program:
@@ -66,7 +68,8 @@ def compile_program(function: Any) -> Program:
     workspaces: list[BufferPlan] = []
     steps = _host_steps(compiler, function.body, workspaces)
     name = str((function.attrs or {}).get("global_symbol", "main"))
-    return Program(name, compiler, parameters, tuple(workspaces), tuple(steps))
+    synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
+    return Program(name, compiler, parameters, tuple(workspaces), tuple(steps), synchronises)
 
 
 def _parameter(compiler: Compiler, function: Any, variable: Any) -> Parameter:
@@ -128,8 +131,10 @@ def _kernel(compiler: Compiler, node: Any) -> Kernel:
         grid.append((compiler.variable_slot(node.loop_var), compiler.index_expression(node.extent, site)))
         node = node.body
     compiler.threads = _launch_threads(node)
+    compiler.is_concurrent = False
     body = compile_body(compiler, node)
-    kernel = Kernel(compiler.kernel, tuple(grid), compiler.threads, body, _calls(node, "tl.sync_grid"))
+    concurrent = compiler.is_concurrent
+    kernel = Kernel(compiler.kernel, tuple(grid), compiler.threads, body, _calls(node, "tl.sync_grid"), concurrent)
     compiler.kernel += 1
     return kernel
 

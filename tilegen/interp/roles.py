@@ -8,6 +8,7 @@ all threads carry out together.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -142,8 +143,11 @@ def run_together(parent: Frame, parts: list[tuple[Frame, Callable[[], None]]]) -
             ready = [task for task in tasks if task.ready()]
             if not ready:
                 _wait_outside(parent, tasks)
+                continue
+            behind = min(task.frame.stage for task in ready)
             for task in ready:
-                task.resume()
+                if task.frame.stage == behind:
+                    task.resume()
     finally:
         for task in tasks:
             task.stop()
@@ -218,7 +222,9 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
             branch = is_role_branch(compiler, node)
             condition = compiler.expression(node.condition, compiler.site(node.condition)) if branch else None
             parts.append(Part(compile_statement(compiler, node), condition))
+    compiler.is_concurrent = True
     together = sequence_of([part.step for part in parts])
+    apart = _staged([part.step for part in parts])
     conditions = [part.condition for part in parts if part.condition is not None]
     axes = compiler.axes
 
@@ -226,15 +232,31 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
         classes = _classes(frame, conditions)
         if len(classes) < 2:
             return together(frame)
-        _run_classes(frame, classes, together, written, axes)
+        _run_classes(frame, classes, apart, written, axes)
         return None
 
     return run
 
 
-def compile_branch_group(compiler: Compiler, node: Any) -> Step:
-    """A branch between roles that stands alone."""
-    return compile_group(compiler, [node])
+_group_runs = itertools.count(1)
+
+
+def _staged(steps: list[Step]) -> Callable[[Frame, int], Signal | None]:
+    """The steps of a group as a role runs them: between two of them it lets roles that are behind catch up."""
+
+    def run(frame: Frame, group: int) -> Signal | None:
+        outer = frame.stage
+        for number, step in enumerate(steps):
+            frame.stage = (*outer, group, number)
+            if frame.task is not None and number:
+                frame.task.breathe()
+            signal = step(frame)
+            if signal is not None:
+                return signal
+        frame.stage = outer
+        return None
+
+    return run
 
 
 def _classes(frame: Frame, conditions: list[Code]) -> list[Array]:
@@ -253,24 +275,36 @@ def _classes(frame: Frame, conditions: list[Code]) -> list[Array]:
     return [np.flatnonzero(inverse.reshape(-1) == number) for number in order]
 
 
-def _run_classes(frame: Frame, classes: list[Array], step: Step, written: set[int], axes: int) -> None:
+def _run_classes(
+    frame: Frame,
+    classes: list[Array],
+    step: Callable[[Frame, int], Signal | None],
+    written: set[int],
+    axes: int,
+) -> None:
     log = frame.block.access_log
+    group = next(_group_runs)
     parts: list[tuple[Frame, Callable[[], None]]] = []
     for chosen in classes:
         child = fork(frame, chosen, written)
         if log is not None:
             log.fork(frame, child)
-        parts.append((child, _role(child, step, axes)))
+        parts.append((child, _role(child, step, group, axes)))
+    before = {slot: frame.memory[slot].version for slot in written if isinstance(frame.memory[slot], Storage)}
     run_together(frame, parts)
     for (child, _), chosen in zip(parts, classes, strict=True):
         if log is not None:
             log.join(frame, child)
-        join(frame, child, chosen, written)
+        join(frame, child, chosen, written, before)
+    for child, _ in parts:
+        _keep_registers(frame, child, before)
 
 
-def _role(child: Frame, step: Step, axes: int) -> Callable[[], None]:
+def _role(
+    child: Frame, step: Callable[[Frame, int], Signal | None], group: int, axes: int
+) -> Callable[[], None]:
     def run() -> None:
-        signal = step(child)
+        signal = step(child, group)
         if signal is not None:
             child.mask = np.ones((child.threads.size,) + (1,) * (axes - 1), dtype=np.bool_)
             leave(child, signal)
@@ -281,6 +315,7 @@ def _role(child: Frame, step: Step, axes: int) -> Callable[[], None]:
 def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
     """The frame of a part of the threads: its own values of thread variables, its own registers."""
     child = frame.fork(frame.threads[chosen])
+    child.stage = frame.stage
     count = frame.threads.size
     for slot, value in enumerate(child.environment):
         if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == count and count > 1:
@@ -300,9 +335,8 @@ def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
     return child
 
 
-def join(frame: Frame, child: Frame, chosen: Array, written: set[int]) -> None:
+def join(frame: Frame, child: Frame, chosen: Array, written: set[int], before: dict[int, int]) -> None:
     """Take back what a role left in registers: a fragment belongs to the role that wrote it last."""
-    key = child.threads.tobytes()
     count = frame.threads.size
     for slot in written:
         mine, theirs = frame.memory[slot], child.memory[slot]
@@ -310,9 +344,8 @@ def join(frame: Frame, child: Frame, chosen: Array, written: set[int]) -> None:
             if theirs.data.shape[0] > 1 or not _equal(mine, theirs):
                 mine.widen((count,) + theirs.data.shape[1 : mine.axes])
                 mine.data[chosen], mine.written[chosen] = theirs.data, theirs.written
-        elif isinstance(theirs, Storage) and theirs.scope == "local.fragment" and theirs.version != mine.version:
+        elif isinstance(theirs, Storage) and theirs.scope == "local.fragment" and theirs.version != before[slot]:
             frame.memory[slot] = theirs
-            frame.kept[key, slot] = (theirs.version, theirs)
     for name in ("returned",):
         gone = getattr(child, name)
         if gone is not None:
@@ -321,6 +354,15 @@ def join(frame: Frame, child: Frame, chosen: Array, written: set[int]) -> None:
             whole[chosen] |= gone
             frame.returned = whole
             frame.mask = ~whole if frame.mask is None else frame.mask & ~whole
+
+
+def _keep_registers(frame: Frame, child: Frame, before: dict[int, int]) -> None:
+    """Remember a role's own fragments for its next turn, as long as nothing else writes them in between."""
+    key = child.threads.tobytes()
+    for slot, version in before.items():
+        theirs = child.memory[slot]
+        if theirs.scope == "local.fragment" and theirs.version != version:
+            frame.kept[key, slot] = (frame.memory[slot].version, theirs)
 
 
 def _equal(left: LocalStorage, right: LocalStorage) -> bool:

@@ -187,7 +187,7 @@ def _if(compiler: Compiler, node: Any) -> Step:
 
 def branch(condition: Code, chosen: Step, other: Step | None) -> Step:
     def run(frame: Frame) -> Signal | None:
-        flag = as_scalar(condition.run(frame))
+        flag = agreed(as_scalar(condition.run(frame)), frame.mask)
         if not isinstance(flag, np.ndarray):
             if flag:
                 return chosen(frame)
@@ -200,6 +200,17 @@ def branch(condition: Code, chosen: Step, other: Step | None) -> Step:
         return None
 
     return run
+
+
+def agreed(flag: Any, mask: Array | None) -> Any:
+    """The truth value that all active lanes agree on, as a bool; else the array."""
+    if not isinstance(flag, np.ndarray):
+        return flag
+    if (flag if mask is None else flag | ~mask).all():
+        return True
+    if not (flag if mask is None else flag & mask).any():
+        return False
+    return flag
 
 
 def _under_mask(frame: Frame, mask: Array | None, step: Step) -> None:
