@@ -103,6 +103,8 @@ class ElementAccess:
         storage = frame.memory[self.slot]
         if isinstance(storage, LocalStorage):
             self._store_local(frame, storage, value)
+            if storage.watches:
+                storage.show(frame, self.site)
             return
         key = self.key(frame, storage.data.shape)
         mask = frame.mask

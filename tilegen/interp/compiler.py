@@ -279,12 +279,15 @@ class Compiler:
         """Give a buffer fresh, unwritten memory in ``frame``, and every view of it too."""
         shape = plan.extents(frame)
         if plan.scope in LOCAL_SCOPES or plan.scope.startswith("local.descriptor"):
-            frame.memory[plan.slot] = LocalStorage(plan.name, plan.dtype, plan.scope, shape, self.axes)
+            local = LocalStorage(plan.name, plan.dtype, plan.scope, shape, self.axes)
+            local.attach(frame.block.watches)
+            frame.memory[plan.slot] = local
             if plan.views:
                 raise Unsupported(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
             return
         storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
         storage.safe_value = plan.safe_value
+        storage.attach(frame.block.watches)
         frame.memory[plan.slot] = storage
         self.attach_views(plan, frame)
 

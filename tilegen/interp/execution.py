@@ -16,6 +16,7 @@ from tilegen.interp.barriers import Barriers
 from tilegen.interp.findings import Finding, Findings, InvalidKernel
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.lanes import as_scalar
+from tilegen.interp.loading import to_prim_func
 from tilegen.interp.memory import Storage, Watch
 from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
@@ -67,7 +68,7 @@ def run(
     watches: Sequence[tuple[str, tuple[int, ...]]] = (),
     print_line: Callable[[str], None] = print,
 ) -> Result:
-    """Run a TileLang prim_func on the CPU.
+    """Run a TileLang prim_func (or a ``tilelang.jit`` function whose arguments follow from ``inputs``) on the CPU.
 
     ``inputs`` gives for each argument an array (numpy, or a torch tensor), or a shape (a tuple: filled from ``seed`` if the
     function reads it), or a number for a scalar argument or a dynamic dimension. Buffers that are only written may be left out
@@ -80,7 +81,7 @@ def run(
     """
     options = Options(jobs, diagnostics, seed, block, watches, print_line)
     with np.errstate(all="ignore"):
-        return execute(compile_program(function), inputs or {}, options)
+        return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)
 
 
 def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Result:
@@ -184,20 +185,15 @@ class Launch:
             storage.writer = np.zeros(storage.data.shape, dtype=np.int32) if track else None
             storage.check_readers = track and kernel.number in plan.read_in
             storage.atomic_history = {}
-            self._watch(storage)
+            storage.attach(self._watches())
             self.program.compiler.attach_views(plan, self.host)
 
-    def _watch(self, storage: Storage) -> None:
-        storage.watches = [
-            Watch(name, index, self.options.print_line, self.options.block)
-            for name, index in self.options.watches
-            if name == storage.name
-        ]
-        for watch in storage.watches:
-            if len(watch.index) != storage.data.ndim or any(
-                not 0 <= part < extent for part, extent in zip(watch.index, storage.data.shape, strict=True)
-            ):
-                raise InvalidKernel(f"{storage.name} has the shape {storage.data.shape}: it has no element {watch.index}")
+    def _watches(self) -> tuple[Watch, ...]:
+        names = {plan.name for plan in self.program.compiler.plans}
+        for name, _ in self.options.watches:
+            if name not in names:
+                raise InvalidKernel(f"there is no buffer {name!r}; there are {', '.join(sorted(names))}")
+        return tuple(Watch(name, index, self.options.print_line) for name, index in self.options.watches)
 
     def _is_independent(self, kernel: Kernel) -> bool:
         """Whether blocks may run in any order in several processes: none reads what another may write."""
@@ -208,6 +204,7 @@ class Launch:
         threads = np.arange(kernel.thread_count, dtype=np.int64)
         for number, place in numbered:
             block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
+            block.watches = self._watches() if self.options.watches else ()
             frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
             if kernel.is_concurrent and self.options.diagnostics:
                 block.access_log = AccessLog(self.program.compiler_synchronises)

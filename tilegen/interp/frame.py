@@ -13,12 +13,9 @@ from tilegen.interp.number_formats import Array
 
 if TYPE_CHECKING:
     from tilegen.interp.barriers import Barriers
+    from tilegen.interp.memory import Watch
     from tilegen.interp.races import AccessLog
     from tilegen.interp.roles import Task
-
-#: Where a trace line goes: (variable, element, value, operation).
-Tracer = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Event:
@@ -39,6 +36,7 @@ class Block:
     diagnostics: bool
     barriers: Barriers
     access_log: AccessLog | None = None
+    watches: tuple[Watch, ...] = ()
     non_finite: dict[str, Event] = field(default_factory=dict)
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site
+from tilegen.interp.findings import InvalidKernel, Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.number_formats import Array, poison, storage_dtype
 
@@ -26,12 +26,28 @@ Orient = Callable[[Array], Array]
 
 @dataclass
 class Watch:
-    """One element of a buffer whose writes are printed in order."""
+    """One element of a buffer whose writes are printed in order: each time that an operation has changed it."""
 
     buffer: str
     index: tuple[int, ...]
     print_line: Callable[[str], None]
-    block: tuple[int, ...] | None = None
+    last: bytes | None = None
+
+    def check(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raise ``InvalidKernel`` if the buffer has no such element."""
+        if len(self.index) != len(shape) or any(part >= extent for part, extent in zip(self.index, shape, strict=True)):
+            raise InvalidKernel(f"{name} has the shape {shape}: it has no element {list(self.index)}")
+
+    def show(self, frame: Frame, site: Site, value: Any) -> None:
+        bits = np.asarray(value).tobytes()
+        if bits == self.last:
+            return
+        self.last = bits
+        place = ", ".join(str(part) for part in self.index)
+        where = "".join(f", {name} = {number}" for name, number in site.loop_values(frame.environment).items())
+        threads = f", threads {int(frame.threads[0])} to {int(frame.threads[-1])}" if frame.task is not None else ""
+        shown = str(value).replace("\n", " ")
+        self.print_line(f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}  by `{site.operation}`")
 
 
 @dataclass
@@ -299,19 +315,16 @@ X    """
     def _place(self, index: Sequence[int]) -> str:
         return f"{self.name}[{', '.join(str(part) for part in index)}] ({self.scope})"
 
+    def attach(self, watches: Sequence[Watch]) -> None:
+        """Watch those elements that belong to this buffer."""
+        self.watches = [watch for watch in watches if watch.buffer == self.name]
+        for watch in self.watches:
+            watch.check(self.name, self.data.shape)
+
     def _show(self, frame: Frame, site: Site) -> None:
         for watch in self.watches:
-            if watch.block is not None and watch.block != frame.block.coordinates:
-                continue
-            value = self.data[watch.index]
-            state = (value.tobytes(), bool(self.written is None or self.written[watch.index]))
-            if getattr(watch, "_last", None) == state:
-                continue
-            watch._last = state  # type: ignore[attr-defined]
-            if state[1]:
-                loops = "".join(f" {name}={number}" for name, number in site.loop_values(frame.environment).items())
-                place = ", ".join(str(part) for part in watch.index)
-                watch.print_line(f"{watch.buffer}[{place}] = {value!s:<14}{loops}  {site.operation}")
+            if self.written is None or self.written[watch.index]:
+                watch.show(frame, site, self.data[watch.index])
 
 
 @dataclass
@@ -328,15 +341,27 @@ class LocalStorage:
     axes: int
     data: Array = field(init=False)
     written: Array = field(init=False)
+    watches: list[Watch] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shape = (1,) * self.axes + self.shape
         self.data = np.full(shape, poison(self.dtype), dtype=storage_dtype(self.dtype))
         self.written = np.zeros(shape, dtype=np.bool_)
 
+    def attach(self, watches: Sequence[Watch]) -> None:
+        """Watch those elements that belong to this buffer, in the copies of all lanes."""
+        self.watches = [watch for watch in watches if watch.buffer == self.name]
+        for watch in self.watches:
+            watch.check(self.name, self.shape)
+
+    def show(self, frame: Frame, site: Site) -> None:
+        for watch in self.watches:
+            value = self.data[(Ellipsis, *watch.index)]
+            watch.show(frame, site, value.reshape(-1)[0] if value.size == 1 else value.reshape(-1))
+
     def clone(self) -> LocalStorage:
         copy = LocalStorage(self.name, self.dtype, self.scope, self.shape, self.axes)
-        copy.data, copy.written = self.data.copy(), self.written.copy()
+        copy.data, copy.written, copy.watches = self.data.copy(), self.written.copy(), self.watches
         return copy
 
     def select_threads(self, chosen: Array) -> LocalStorage:

@@ -65,10 +65,10 @@ class AccessLog:
         child.clock = {**parent.clock, child.agent: 1}
         child.issued, child.waited = parent.issued, parent.waited
 
-    def join(self, parent: Frame, child: Frame) -> None:
-        """Roles meet: what each did is behind the others only where the compiler sees to it."""
+    def join(self, parent: Frame, child: Frame, one_role: bool = False) -> None:
+        """Roles meet: what each did is behind the others only where the compiler sees to it, or if they are one role."""
         parent.issued, parent.waited = max(parent.issued, child.issued), max(parent.waited, child.waited)
-        if self.compiler_synchronises:
+        if self.compiler_synchronises or one_role:
             merged = self.merged(parent.clock, child.clock)
             assert merged is not None
             parent.clock = merged
@@ -167,7 +167,8 @@ class AccessLog:
             who = "a bulk copy" if old.agent[0] == "copy" else "a warp-group product"
             message = f"{place} is {verb} while {who} that {other} it may still be in flight: `{old.site.operation}`"
         else:
-            also = " (one thread issues the copy, the others may not be done)" if old.threads == new.threads else ""
+            elected = isinstance(new.agent, tuple) and new.agent[0] == "copy"
+            also = " (one thread issues the copy, the others may not be done)" if elected else ""
             message = f"{place} is {verb} by {new.threads}{also} with no barrier after {old.threads}, which {other} it in `{old.site.operation}`"
         frame.report(kind, new.site, message, new.storage.name, index)
 

@@ -225,6 +225,8 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
     compiler.is_concurrent = True
     together = sequence_of([part.step for part in parts])
     apart = _staged([part.step for part in parts])
+    # Threads parted by a value (a vote) are still one role, and meet again after the statement.
+    by_value = not all(only_thread_indices(compiler, node.condition) for node in nodes if type(node).__name__ == "IfThenElse")
     conditions = [part.condition for part in parts if part.condition is not None]
     axes = compiler.axes
 
@@ -232,7 +234,7 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
         classes = _classes(frame, conditions)
         if len(classes) < 2:
             return together(frame)
-        _run_classes(frame, classes, apart, written, axes)
+        _run_classes(frame, classes, apart, written, axes, by_value)
         return None
 
     return run
@@ -281,6 +283,7 @@ def _run_classes(
     step: Callable[[Frame, int], Signal | None],
     written: set[int],
     axes: int,
+    by_value: bool,
 ) -> None:
     log = frame.block.access_log
     group = next(_group_runs)
@@ -294,7 +297,7 @@ def _run_classes(
     run_together(frame, parts)
     for (child, _), chosen in zip(parts, classes, strict=True):
         if log is not None:
-            log.join(frame, child)
+            log.join(frame, child, by_value)
         join(frame, child, chosen, written, before)
     for child, _ in parts:
         _keep_registers(frame, child, before)
