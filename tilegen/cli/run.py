@@ -49,7 +49,12 @@ def _elements(
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("kernel", metavar="FILE:FUNCTION")
 @click.option(
-    "--arg", "arguments", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Argument of a factory or jit function."
+    "--arg",
+    "arguments",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=VALUE",
+    help="Argument of a factory or jit function.",
 )
 @click.option(
     "--input",
@@ -60,10 +65,17 @@ def _elements(
     help="Shape (300x64), .npy or .npz file, or number (also of a dynamic dimension) of an argument.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed of the inputs that only have a shape.")
-@click.option("--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the blocks.")
+@click.option(
+    "--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the blocks."
+)
 @click.option("--block", callback=_coordinates, metavar="X,Y,Z", help="Run this block only.")
 @click.option(
-    "--watch", "watches", multiple=True, callback=_elements, metavar="BUFFER[I,J]", help="Print each write to this element."
+    "--watch",
+    "watches",
+    multiple=True,
+    callback=_elements,
+    metavar="BUFFER[I,J]",
+    help="Print each write to this element.",
 )
 @click.option("--ref", "reference", metavar="MODULE:FUNCTION", help="Compare with this function of the inputs.")
 @click.option("--tol", "tolerance", type=float, help="Largest error over the largest magnitude [8 ulp of the output].")

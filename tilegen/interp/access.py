@@ -248,7 +248,9 @@ class ElementAccess:
         frame.report(
             "out-of-bounds",
             self.site,
-            lambda: f"{storage.name}[{_join(place)}] is outside its shape ({_join(storage.shape)}), {storage.scope} memory",
+            lambda: (
+                f"{storage.name}[{_join(place)}] is outside its shape ({_join(storage.shape)}), {storage.scope} memory"
+            ),
             storage.name,
             place,
         )
@@ -265,8 +267,10 @@ class ElementAccess:
         frame.report(
             "double-write",
             self.site,
-            lambda: f"{storage.name}[{_join(place)}] ({storage.scope}) is written by two iterations or threads "
-            "of this statement with different values",
+            lambda: (
+                f"{storage.name}[{_join(place)}] ({storage.scope}) is written by two iterations or threads "
+                "of this statement with different values"
+            ),
             storage.name,
             place,
         )

@@ -100,7 +100,9 @@ def _bind_dimensions(
         if parameter.buffer is None or shape is None:
             continue
         if len(shape) != len(parameter.buffer.shape):
-            raise InvalidKernel(f"{parameter.name} has {len(parameter.buffer.shape)} axes, the argument has shape {shape}")
+            raise InvalidKernel(
+                f"{parameter.name} has {len(parameter.buffer.shape)} axes, the argument has shape {shape}"
+            )
         _bind_extents(parameter, shape, frame, dims, program)
         array = arrays.get(parameter.name)
         strides = [stride // array.itemsize for stride in array.strides] if array is not None else _dense(shape)
@@ -111,7 +113,9 @@ def _bind_dimensions(
                     frame.environment[slot] = dims[str(stride.name)] = actual
 
 
-def _bind_extents(parameter: Parameter, shape: Sequence[int], frame: Frame, dims: dict[str, int], program: Program) -> None:
+def _bind_extents(
+    parameter: Parameter, shape: Sequence[int], frame: Frame, dims: dict[str, int], program: Program
+) -> None:
     for axis, (extent, actual) in enumerate(zip(parameter.buffer.shape, shape, strict=True)):
         if type(extent).__name__ not in ("Var", "SizeVar"):
             continue
@@ -156,7 +160,9 @@ def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
     try:
         return parameter.plan.extents(frame)
     except TypeError:
-        names = sorted({str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in ("Var", "SizeVar")})
+        names = sorted(
+            {str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in ("Var", "SizeVar")}
+        )
         raise InvalidKernel(
             f"the shape of {parameter.name} is not determined: give an array or a shape for it, or values for {', '.join(names)}"
         ) from None
@@ -181,7 +187,12 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
     array = np.asarray(value)
     if array.dtype == storage:
         return array
-    if array.dtype.kind == "V" or array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype):
+    if (
+        array.dtype.kind == "V"
+        or array.dtype.itemsize == storage.itemsize
+        and array.dtype.kind == "u"
+        and is_float(dtype)
+    ):
         return array.view(storage)
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
     if not same_kind or array.dtype.itemsize != storage.itemsize:

@@ -97,9 +97,7 @@ def _ranks(flat: Array) -> tuple[Array, Array]:
     return order, np.arange(flat.size) - start
 
 
-_UPDATES = tuple(
-    f"tl.atomic_{kind}_elem_op" for kind in ("add", "max", "min", "or", "add_ret", "max_ret", "min_ret")
-)
+_UPDATES = tuple(f"tl.atomic_{kind}_elem_op" for kind in ("add", "max", "min", "or", "add_ret", "max_ret", "min_ret"))
 
 
 @intrinsic(*_UPDATES)

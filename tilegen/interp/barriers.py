@@ -50,8 +50,10 @@ class BarrierArray:
             frame.report(
                 "barrier-misuse",
                 site,
-                lambda: f"{self.name}[{number}] is arrived at by {arrivals} threads while it waits for "
-                f"{self.pending[number]} (arrive count {self.counts[number]})",
+                lambda: (
+                    f"{self.name}[{number}] is arrived at by {arrivals} threads while it waits for "
+                    f"{self.pending[number]} (arrive count {self.counts[number]})"
+                ),
                 self.name,
                 (number,),
             )
@@ -100,15 +102,19 @@ class Barriers:
             frame.report(
                 "barrier-misuse",
                 site,
-                lambda: f"named barrier {number} is used with a count of {count} while others wait with {barrier.count}",
+                lambda: (
+                    f"named barrier {number} is used with a count of {count} while others wait with {barrier.count}"
+                ),
             )
         for others in barrier.threads:
             if np.intersect1d(others, frame.threads).size:
                 frame.report(
                     "barrier-misuse",
                     site,
-                    lambda: f"threads {int(frame.threads[0])} to {int(frame.threads[-1])} arrive at named barrier {number} "
-                    "a second time before it opens",
+                    lambda: (
+                        f"threads {int(frame.threads[0])} to {int(frame.threads[-1])} arrive at named barrier {number} "
+                        "a second time before it opens"
+                    ),
                 )
         barrier.threads.append(frame.threads)
         barrier.count = count
@@ -117,7 +123,9 @@ class Barriers:
             frame.report(
                 "barrier-misuse",
                 site,
-                lambda: f"{barrier.arrived} threads arrive at named barrier {number} before it opens, its count is {count}",
+                lambda: (
+                    f"{barrier.arrived} threads arrive at named barrier {number} before it opens, its count is {count}"
+                ),
             )
         if barrier.arrived >= count:
             barrier.arrived = 0
@@ -181,8 +189,10 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
             frame,
             site,
             lambda: barrier.has_passed(number, wanted),
-            lambda: f"{barrier.name}[{number}] to pass parity {wanted} (phase {barrier.phases[number]}, "
-            f"{barrier.pending[number]} of {barrier.counts[number]} arrivals missing)",
+            lambda: (
+                f"{barrier.name}[{number}] to pass parity {wanted} (phase {barrier.phases[number]}, "
+                f"{barrier.pending[number]} of {barrier.counts[number]} arrivals missing)"
+            ),
         )
         log = frame.block.access_log
         if log is not None:
@@ -193,7 +203,10 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
 
 
 @operation(
-    "tirx.ptx_arrive_barrier", "tirx.ptx_arrive_barrier_expect_tx", "tl.ptx_cp_async_barrier_noinc", "tirx.ptx_cp_async_barrier"
+    "tirx.ptx_arrive_barrier",
+    "tirx.ptx_arrive_barrier_expect_tx",
+    "tl.ptx_cp_async_barrier_noinc",
+    "tirx.ptx_cp_async_barrier",
 )
 def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
     barrier_of = compile_barrier(compiler, call.args[0], site)

@@ -81,6 +81,7 @@ class Compiler:
         self._loops: list[tuple[str, int]] = []
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
+        self._inlined: dict[int, Any] = {}
 
     def site(self, node: Any) -> Site:
         return Site(node, tuple(self._loops))
@@ -106,6 +107,28 @@ class Compiler:
             self._kept.append(variable)
             self._variables[key] = self.new_slot(str(variable.name))
         return self._variables[key]
+
+    def uses_unknown_variable(self, node: Any) -> bool:
+        """Whether an expression names a variable that nothing has bound yet."""
+        from tvm import tirx
+
+        unknown = []
+
+        def visit(part: Any) -> None:
+            if type(part).__name__ == "Var" and str(part.dtype) != "handle" and not self.knows_variable(part):
+                unknown.append(part)
+
+        tirx.stmt_functor.post_order_visit(node, visit)
+        return bool(unknown)
+
+    def inline(self, variable: Any, value: Any) -> None:
+        """Let a variable stand for an expression that is evaluated where the variable is used."""
+        self._kept.append(variable)
+        self._inlined[identity(variable)] = value
+
+    def inlined(self, variable: Any) -> Any:
+        """The expression that a variable stands for, or None."""
+        return self._inlined.get(identity(variable))
 
     def knows_variable(self, variable: Any) -> bool:
         return identity(variable) in self._variables

@@ -10,7 +10,7 @@ from tilegen.interp.findings import Site, Unsupported, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.non_finite import note_event
-from tilegen.interp.number_formats import Array, convert, is_float, is_narrow_float
+from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
 from tilegen.interp.regions import Region, compile_region
 from tilegen.interp.statements import Signal, Step, operation
 
@@ -64,6 +64,9 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
 def copy_tile(frame: Frame, source: Region, target: Region, tile: Array, shape: tuple[int, ...]) -> None:
     """Convert a tile and store it in ``target`` as ``shape``."""
     value = convert(tile, source.dtype, target.dtype)
+    if is_float(source.dtype) and is_integer(target.dtype) and out_of_integer_range(tile, target.dtype):
+        message = f"a float of {source.plan.name} outside the range of {target.dtype} is converted to it"
+        frame.report("float-to-int", source.site, message, target.plan.name)
     if is_narrow_float(target.dtype) and source.dtype != target.dtype and is_float(source.dtype):
         _note_overflow(frame, source, target, tile, value)
     target.write(frame, value.reshape(shape), shape)
@@ -79,7 +82,9 @@ def _stretched(region: Region, extents: tuple[int, ...], frame: Frame) -> tuple[
     """The extents of ``region`` with those other than one replaced by ``extents``, in order."""
     shape = region.shape(frame)
     if sum(extent != 1 for extent in shape) != len(extents):
-        raise Unsupported(f"the extents of the two sides of `{region.site.operation}` do not match: {shape} and {extents}")
+        raise Unsupported(
+            f"the extents of the two sides of `{region.site.operation}` do not match: {shape} and {extents}"
+        )
     remaining = iter(extents)
     return tuple(1 if extent == 1 else next(remaining) for extent in shape)
 

@@ -148,7 +148,11 @@ def _float_divide(x: Any, y: Any) -> Any:
 
 def _truncated_divide(x: Any, y: Any) -> Any:
     quotient = abs(x) // abs(y)
-    return np.where((x < 0) != (y < 0), -quotient, quotient) if _array(x, y) else (-quotient if (x < 0) != (y < 0) else quotient)
+    return (
+        np.where((x < 0) != (y < 0), -quotient, quotient)
+        if _array(x, y)
+        else (-quotient if (x < 0) != (y < 0) else quotient)
+    )
 
 
 def _truncated_remainder(x: Any, y: Any) -> Any:

@@ -112,7 +112,9 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
 def _host_frame(program: Program, findings: Findings, options: Options) -> Frame:
     block = Block((), 0, 1, findings, options.diagnostics, Barriers())
     compiler = program.compiler
-    return Frame(block, [None] * len(compiler.variable_names), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64))
+    return Frame(
+        block, [None] * len(compiler.variable_names), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64)
+    )
 
 
 def _check_outputs(outputs: Iterable[Bound], findings: Findings, events: Mapping[str, Event]) -> None:
@@ -131,7 +133,9 @@ def _report_unwritten(storage: Storage, findings: Findings) -> None:
     count = int(np.count_nonzero(missing))
     place = ", ".join(str(part) for part in index)
     message = f"{storage.name}[{place}] is never written, nor are {count - 1} other elements of {missing.size}"
-    findings.add(("unwritten", storage.name), lambda: Finding("unwritten-output", message, buffer=storage.name, index=index))
+    findings.add(
+        ("unwritten", storage.name), lambda: Finding("unwritten-output", message, buffer=storage.name, index=index)
+    )
 
 
 def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str, Event]) -> None:
@@ -160,7 +164,9 @@ class Launch:
         for extent in extents:
             if not isinstance(extent, int) or extent < 0:
                 raise InvalidKernel(f"the grid of {self.program.name} is {tuple(extents)}")
-        blocks = [tuple(reversed(place)) for place in itertools.product(*(range(extent) for extent in reversed(extents)))]
+        blocks = [
+            tuple(reversed(place)) for place in itertools.product(*(range(extent) for extent in reversed(extents)))
+        ]
         numbered = list(enumerate(blocks))
         if self.options.block is not None:
             wanted = (*self.options.block, *(0 for _ in range(len(extents) - len(self.options.block))))
@@ -220,7 +226,9 @@ class Launch:
 
     def _run_in_processes(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], jobs: int) -> None:
         """Fork ``jobs`` processes that write outputs into shared memory and send their findings back."""
-        shared = [plan for plan in self.program.compiler.plans if plan.root is None and kernel.number in plan.written_in]
+        shared = [
+            plan for plan in self.program.compiler.plans if plan.root is None and kernel.number in plan.written_in
+        ]
         shared = [plan for plan in shared if plan.scope == "global"]
         for plan in shared:
             storage = self.host.memory[plan.slot]

@@ -69,6 +69,9 @@ def _float(compiler: Compiler, node: Any, site: Site) -> Code:
 
 
 def _variable(compiler: Compiler, node: Any, site: Site) -> Code:
+    value = compiler.inlined(node)
+    if value is not None:
+        return compiler.expression(value, site)
     slot = compiler.variable_slot(node)
     return Code(lambda frame: frame.environment[slot], str(node.dtype), affine=compiler.lane_of(node))
 
@@ -222,7 +225,9 @@ def select(condition: Code, chosen: Code, other: Code, dtype: str) -> Code:
         flag = as_scalar(condition.run(frame))
         if not is_lane_array(flag):
             return chosen.run(frame) if flag else other.run(frame)
-        active = flag if frame.mask is None else np.broadcast_to(flag, np.broadcast_shapes(flag.shape, frame.mask.shape))
+        active = (
+            flag if frame.mask is None else np.broadcast_to(flag, np.broadcast_shapes(flag.shape, frame.mask.shape))
+        )
         if active.all():
             return chosen.run(frame)
         if not active.any():

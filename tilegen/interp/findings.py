@@ -142,7 +142,5 @@ class Findings:
 
     def collected(self) -> list[Finding]:
         """All findings, errors first, in the order in which they came up."""
-        counted = [
-            Finding(**{**found.__dict__, "count": self._count[key]}) for key, found in self._kept.items()
-        ]
+        counted = [Finding(**{**found.__dict__, "count": self._count[key]}) for key, found in self._kept.items()]
         return sorted(counted, key=lambda finding: finding.severity == "note")

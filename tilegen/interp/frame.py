@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tilegen.interp.races import AccessLog
     from tilegen.interp.roles import Task
 
+
 @dataclass(frozen=True)
 class Event:
     """The first NaN or infinity that a block computed from finite operands."""
@@ -104,15 +105,27 @@ class Frame:
         return int(self.threads.size) if lanes.size == 1 else int(np.count_nonzero(lanes))
 
     def report(
-        self, kind: str, site: Site, message: Callable[[], str] | str, buffer: str = "", index: Sequence[int] | None = None
+        self,
+        kind: str,
+        site: Site,
+        message: Callable[[], str] | str,
+        buffer: str = "",
+        index: Sequence[int] | None = None,
     ) -> None:
         """Record a finding at ``site``; ``message`` may be a callable so that a repeated finding costs nothing."""
         if not self.block.diagnostics:
             return
-        self.block.findings.add((kind, site_key(site), buffer), lambda: self.finding(kind, site, message, buffer, index))
+        self.block.findings.add(
+            (kind, site_key(site), buffer), lambda: self.finding(kind, site, message, buffer, index)
+        )
 
     def finding(
-        self, kind: str, site: Site, message: Callable[[], str] | str, buffer: str = "", index: Sequence[int] | None = None
+        self,
+        kind: str,
+        site: Site,
+        message: Callable[[], str] | str,
+        buffer: str = "",
+        index: Sequence[int] | None = None,
     ) -> Finding:
         return Finding(
             kind=kind,

@@ -55,7 +55,9 @@ def _import(name: str) -> Any:
         raise InvalidKernel(f"there is no module {name}: {error}") from error
 
 
-def to_prim_func(found: Any, inputs: Mapping[str, Any] | None = None, arguments: Mapping[str, Any] | None = None) -> Any:
+def to_prim_func(
+    found: Any, inputs: Mapping[str, Any] | None = None, arguments: Mapping[str, Any] | None = None
+) -> Any:
     """The prim_func of ``found``: itself, a compiled kernel's, a jit function's, or what a factory returns.
 
     ``arguments`` go to a factory or a lazy jit function; ``inputs`` (arrays or shapes) tell an eager jit function the shapes

@@ -61,7 +61,11 @@ class Product:
         if not block.diagnostics or len(block.non_finite) == 2 or not is_float(self.c.dtype) or all_finite(result):
             return
         if all_finite(a) and all_finite(b):
-            before = [] if as_scalar(self.clear.run(frame)) else [(self.c.plan.name, self.c.read(frame).reshape(result.shape))]
+            before = (
+                []
+                if as_scalar(self.clear.run(frame))
+                else [(self.c.plan.name, self.c.read(frame).reshape(result.shape))]
+            )
             note_event(frame, self.site, result, before, self.c.plan.name)
 
 

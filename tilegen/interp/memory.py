@@ -47,15 +47,17 @@ class Watch:
         where = "".join(f", {name} = {number}" for name, number in site.loop_values(frame.environment).items())
         threads = f", threads {int(frame.threads[0])} to {int(frame.threads[-1])}" if frame.task is not None else ""
         shown = str(value).replace("\n", " ")
-        self.print_line(f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}  by `{site.operation}`")
+        self.print_line(
+            f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}  by `{site.operation}`"
+        )
 
 
 @dataclass
 class Storage:
     """The elements of one buffer.
 
-    ``written`` is None once every element is known to be written, else one flag an element. ``writer`` (global buffers that
-X    """
+        ``written`` is None once every element is known to be written, else one flag an element. ``writer`` (global buffers that
+    X"""
 
     name: str
     dtype: str
@@ -95,7 +97,9 @@ X    """
     def is_global(self) -> bool:
         return self.scope == "global"
 
-    def read(self, frame: Frame, site: Site, key: Key, orient: Orient | None = None, mask: Array | None = None) -> Array:
+    def read(
+        self, frame: Frame, site: Site, key: Key, orient: Orient | None = None, mask: Array | None = None
+    ) -> Array:
         """A view of the elements at ``key``, with the read checked."""
         view: Array = self.data[key]
         if self.accumulated_by > frame.waited:
@@ -165,7 +169,9 @@ X    """
             if old is not None:
                 changed = foreign & ~_same(old, self.data[index])
                 if changed.any():
-                    self._report_overwrite(frame, site, tuple(int(part[changed][0]) for part in index), owner[changed][0])
+                    self._report_overwrite(
+                        frame, site, tuple(int(part[changed][0]) for part in index), owner[changed][0]
+                    )
         else:
             self.data[index] = value
         if self.written is not None:
@@ -249,7 +255,9 @@ X    """
             lane = _first(bad, oriented.shape)
             self._report_read_race(frame, site, self.element(key, orient, lane), int(oriented[lane]) - 1)
 
-    def _report_foreign(self, frame: Frame, site: Site, index: tuple[Array, ...], owner: Array, valid: Array | None) -> None:
+    def _report_foreign(
+        self, frame: Frame, site: Site, index: tuple[Array, ...], owner: Array, valid: Array | None
+    ) -> None:
         bad = _foreign(owner, frame)
         if valid is not None:
             bad = bad & valid
@@ -261,7 +269,9 @@ X    """
         frame.report(
             "block-race",
             site,
-            lambda: f"{self._place(index)} is read here and written by block number {owner} with nothing that orders the two",
+            lambda: (
+                f"{self._place(index)} is read here and written by block number {owner} with nothing that orders the two"
+            ),
             self.name,
             index,
         )

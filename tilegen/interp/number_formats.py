@@ -205,4 +205,8 @@ def poison(dtype: str) -> Any:
     storage = storage_dtype(dtype)
     if is_float(dtype):
         return storage.type(np.nan)
-    return storage.type(True) if storage == np.bool_ else np.full((), 0xCD, np.uint8).repeat(storage.itemsize).view(storage)[0]
+    return (
+        storage.type(True)
+        if storage == np.bool_
+        else np.full((), 0xCD, np.uint8).repeat(storage.itemsize).view(storage)[0]
+    )

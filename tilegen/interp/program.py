@@ -12,7 +12,14 @@ from tilegen.interp import asynchronous, atomics, barriers, copies, matmul, redu
 from tilegen.interp.compiler import BufferPlan, Compiler, identity
 from tilegen.interp.findings import InvalidKernel, Unsupported
 from tilegen.interp.lanes import Code
-from tilegen.interp.statements import Step, compile_body, compile_statement, nothing, read_block_annotations, sequence_of
+from tilegen.interp.statements import (
+    Step,
+    compile_body,
+    compile_statement,
+    nothing,
+    read_block_annotations,
+    sequence_of,
+)
 
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
 

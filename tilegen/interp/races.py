@@ -209,7 +209,9 @@ def _overlap(old: Access, new: Access) -> bool:
 
 
 def _is_box(key: Any) -> bool:
-    return not any(isinstance(part, np.ndarray) or (isinstance(part, slice) and part.step not in (None, 1)) for part in key)
+    return not any(
+        isinstance(part, np.ndarray) or (isinstance(part, slice) and part.step not in (None, 1)) for part in key
+    )
 
 
 def _addresses(access: Access) -> Array:

@@ -63,7 +63,9 @@ def identity_of(kind: str, dtype: str) -> Any:
     if kind == "min":
         return highest(dtype)
     if kind == "bitand":
-        return True if dtype == "bool" else storage_dtype(dtype).type(-1 if not dtype.startswith("u") else highest(dtype))
+        return (
+            True if dtype == "bool" else storage_dtype(dtype).type(-1 if not dtype.startswith("u") else highest(dtype))
+        )
     return storage_dtype(dtype).type(0)
 
 

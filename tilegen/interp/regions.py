@@ -56,7 +56,9 @@ class Region:
     def _number(self, code: Code, frame: Frame) -> int:
         value = as_scalar(code.run(frame))
         if not isinstance(value, int):
-            frame.report("divergent-value", self.site, f"a bound of the region of {self.plan.name} differs between threads")
+            frame.report(
+                "divergent-value", self.site, f"a bound of the region of {self.plan.name} differs between threads"
+            )
             return int(np.asarray(value).reshape(-1)[0])
         return value
 
@@ -84,7 +86,9 @@ class Region:
         frame.report(
             "out-of-bounds",
             self.site,
-            lambda: f"the region {storage.name}[{ranges}] leaves the buffer, whose shape is ({shape}), {storage.scope} memory",
+            lambda: (
+                f"the region {storage.name}[{ranges}] leaves the buffer, whose shape is ({shape}), {storage.scope} memory"
+            ),
             storage.name,
             starts,
         )

@@ -226,7 +226,9 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
     together = sequence_of([part.step for part in parts])
     apart = _staged([part.step for part in parts])
     # Threads parted by a value (a vote) are still one role, and meet again after the statement.
-    by_value = not all(only_thread_indices(compiler, node.condition) for node in nodes if type(node).__name__ == "IfThenElse")
+    by_value = not all(
+        only_thread_indices(compiler, node.condition) for node in nodes if type(node).__name__ == "IfThenElse"
+    )
     conditions = [part.condition for part in parts if part.condition is not None]
     axes = compiler.axes
 
@@ -303,9 +305,7 @@ def _run_classes(
         _keep_registers(frame, child, before)
 
 
-def _role(
-    child: Frame, step: Callable[[Frame, int], Signal | None], group: int, axes: int
-) -> Callable[[], None]:
+def _role(child: Frame, step: Callable[[Frame, int], Signal | None], group: int, axes: int) -> Callable[[], None]:
     def run() -> None:
         signal = step(child, group)
         if signal is not None:

@@ -114,6 +114,10 @@ def _sequence(compiler: Compiler, node: Any) -> Step:
 
 def _bind(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(node)
+    if compiler.uses_unknown_variable(node.value):
+        # T.Persistent binds its indices ahead of the loop that they depend on; TileLang inlines such bindings.
+        compiler.inline(node.var, node.value)
+        return nothing
     value = compiler.expression(node.value, site)
     slot = compiler.variable_slot(node.var)
     from tilegen.interp.roles import depends_on_thread
@@ -151,7 +155,7 @@ def read_block_annotations(compiler: Compiler, block: Any) -> None:
     for data, value in dict(block.annotations.get("safe_value_map", {})).items():
         plan = compiler.root_of(data)
         if plan is not None:
-            plan.safe_value = compiler.expression(value, compiler.site(block)).run(None)  # type: ignore[arg-type]
+            plan.safe_value = _constant(value)
     for data, info in dict(block.annotations.get("reducer_info_v2", {})).items():
         plan = compiler.root_of(data)
         if plan is not None:
@@ -161,6 +165,11 @@ def read_block_annotations(compiler: Compiler, block: Any) -> None:
         if plan is not None:
             site = compiler.site(f"the arrive counts of {plan.name}")
             compiler.barrier_counts[plan.slot] = [compiler.expression(count, site) for count in counts]
+
+
+def _constant(value: Any) -> Any:
+    """A number that an annotation holds, as Python's or as TIR's."""
+    return value if isinstance(value, (bool, int, float)) else value.value
 
 
 def _attribute(compiler: Compiler, node: Any) -> Step:

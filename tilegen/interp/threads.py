@@ -235,4 +235,3 @@ def _any_of(compiler: Compiler, node: Any, site: Site) -> Code:
 def _sync_warp(compiler: Compiler, call: Any, site: Site) -> Step:
     """Threads of a frame are always in step."""
     return nothing
-
