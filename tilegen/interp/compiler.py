@@ -317,6 +317,8 @@ class Compiler:
     def attach_views(self, plan: BufferPlan, frame: Frame) -> None:
         """Make the views of a buffer share its memory and its flags."""
         storage = frame.memory[plan.slot]
+        if any(storage_dtype(view.dtype).itemsize != storage.data.itemsize for view in plan.views):
+            storage.written = None
         for view in plan.views:
             frame.memory[view.slot] = make_view(storage, view, frame)
 
@@ -335,8 +337,6 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
     same_width = target.itemsize == storage.data.itemsize
     written = storage.written.reshape(-1) if storage.written is not None and same_width else None
     writer = storage.writer.reshape(-1) if storage.writer is not None and same_width else None
-    if not same_width:
-        storage.written = None
     dense = not strides or strides == _dense_strides(shape)
 
     def shaped(array: Any) -> Any:

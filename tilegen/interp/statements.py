@@ -63,6 +63,8 @@ _LOWERING_ANNOTATIONS = frozenset(
         "reducer_info_v2",
     }
 )
+#: ``tirx.ForKind`` of loops whose iterations run in lanes.
+_PARALLEL, _VECTORIZED = 1, 2
 #: Loops that never end stop after this many trips.
 MAXIMUM_TRIPS = 10_000_000
 
@@ -258,9 +260,23 @@ def _loop(compiler: Compiler, node: Any) -> Step:
     kind = int(node.kind)
     if node.thread_binding is not None:
         raise Unsupported(f"a loop bound to {node.thread_binding.thread_tag} inside a kernel is not modelled")
-    if kind in (1, 2):
+    if kind == _PARALLEL or (kind == _VECTORIZED and not _touches_registers(node.body)):
         return _lane_loop(compiler, node)
     return _serial_loop(compiler, node)
+
+
+def _touches_registers(node: Any) -> bool:
+    """Whether code names per-thread memory: the lanes of a T.vectorized loop share it, so they take turns."""
+    from tvm import tirx
+
+    found = []
+
+    def visit(part: Any) -> None:
+        if type(part).__name__ in ("BufferLoad", "BufferStore") and str(part.buffer.scope()) in ("local", "local.var"):
+            found.append(part)
+
+    tirx.stmt_functor.post_order_visit(node, visit)
+    return bool(found)
 
 
 def _serial_loop(compiler: Compiler, node: Any) -> Step:
@@ -391,7 +407,7 @@ def _lane_loop(compiler: Compiler, node: Any) -> Step:
     extent = compiler.index_expression(node.extent, site)
     slot = compiler.variable_slot(node.loop_var)
     axes = compiler.axes
-    with compiler.lane_loop(node.loop_var, start, kind == 1) as axis, compiler.locals_written() as written:
+    with compiler.lane_loop(node.loop_var, start, kind == _PARALLEL) as axis, compiler.locals_written() as written:
         body = compile_body(compiler, node.body)
     extent_slot = compiler.extent_slots[axis]
     cache: dict[tuple[int, int], Array] = {}
