@@ -15,7 +15,7 @@ from tilegen.interp import elementwise
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.findings import Site, Unsupported, render
 from tilegen.interp.frame import Frame
-from tilegen.interp.lanes import Affine, Code, as_scalar, combine_masks, constant, is_lane_array
+from tilegen.interp.lanes import Affine, Code, as_scalar, combine_masks, constant, is_lane_array, own
 from tilegen.interp.number_formats import (
     Array,
     convert,
@@ -277,7 +277,7 @@ def _let(compiler: Compiler, node: Any, site: Site) -> Code:
     body = compiler.expression(node.body, site)
 
     def run(frame: Frame) -> Any:
-        frame.environment[slot] = value.run(frame)
+        frame.environment[slot] = own(value.run(frame))
         return body.run(frame)
 
     return Code(run, str(node.dtype))

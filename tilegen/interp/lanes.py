@@ -95,6 +95,11 @@ def as_scalar(value: Any) -> Any:
     return value
 
 
+def own(value: Any) -> Any:
+    """A value that later writes to memory cannot change: a load gives a view of its buffer."""
+    return value.copy() if isinstance(value, np.ndarray) and value.base is not None else value
+
+
 def combine_masks(left: Array | None, right: Array | None) -> Array | None:
     if left is None or right is None:
         return right if left is None else left

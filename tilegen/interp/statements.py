@@ -14,7 +14,7 @@ import numpy as np
 
 from tilegen.interp.findings import Site, Unsupported, render
 from tilegen.interp.frame import Frame
-from tilegen.interp.lanes import Code, as_scalar, combine_masks, is_lane_array, lane_numbers
+from tilegen.interp.lanes import Code, as_scalar, combine_masks, is_lane_array, lane_numbers, own
 from tilegen.interp.non_finite import store_check
 from tilegen.interp.number_formats import Array, is_float
 
@@ -128,7 +128,7 @@ def _bind(compiler: Compiler, node: Any) -> Step:
         compiler.note_thread_variable(node.var)
 
     def run(frame: Frame) -> Signal | None:
-        frame.environment[slot] = value.run(frame)
+        frame.environment[slot] = own(value.run(frame))
         return None
 
     return run
