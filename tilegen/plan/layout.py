@@ -20,9 +20,8 @@ from tilegen.lowering.instruction import GemmPath, gemm_path, operand_continuity
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
 
 if TYPE_CHECKING:
-    from tilegen.targets import Target
-
     from tilegen.plan.model import TilePlan
+    from tilegen.targets import Target
 
 CHUNK = 16
 BANK_BYTES = 4
