@@ -56,9 +56,9 @@ class Buffer:
 
     ``shape`` is what the source allocates, in elements; ``stages`` is how many copies TileLang's pipeline makes of it.
     ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
-    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the source gives its
-    layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of the block do. ``decided_by`` names the
-    spec keys that fix its size: a finding points there.
+    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the
+    source gives its layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of
+    the block do. ``decided_by`` names the spec keys that fix its size: a finding points there.
     """
 
     name: str

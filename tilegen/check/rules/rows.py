@@ -152,7 +152,8 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
             at=at,
             label=text_of(
                 lambda values, b: (
-                    f"`{b.name}` is {_shape(b, values)}: {to_text(value_at(b.shape[-1], values))} columns get a replicated layout"
+                    f"`{b.name}` is {_shape(b, values)}: "
+                    f"{to_text(value_at(b.shape[-1], values))} columns get a replicated layout"
                 ),
                 buffer,
             ),
@@ -181,7 +182,9 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             at_most(total, limit),
             at=at,
             label=text_of(
-                lambda values, t: f"the rows take {to_text(value_at(t, values))} registers a thread, of {limit}", total
+                lambda values, t, most: f"the rows take {to_text(value_at(t, values))} registers a thread, of {most}",
+                total,
+                limit,
             ),
             parameter=_parameter(at),
             related=("tile.threads",),
