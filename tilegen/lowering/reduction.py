@@ -70,15 +70,20 @@ def row_reduction(
     """
     if row_reduce_ok(rows, columns, threads, itemsize, vector_bytes):
         return RowReduction("dealt", -(-rows * columns // threads))
-    if row_loop and rows > 1 and rows * columns > threads and fragment_tile_ok(rows, 1, threads):
+    larger = rows > 1 and rows * columns > threads and fragment_tile_ok(rows, 1, threads)
+    if row_loop and larger and not _laid_out(rows, columns, threads, itemsize, vector_bytes):
         return RowReduction("row_per_thread", columns * max(rows // threads, 1))
     return RowReduction("refused", 0)
 
 
 def row_reduce_ok(rows: int, columns: int, threads: int, itemsize: int, vector_bytes: int = 16) -> bool:
     """Whether a reduction along the rows of a (rows, columns) fragment is dealt evenly."""
-    if not fragment_tile_ok(rows, columns, threads):
-        return False
+    lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
+    return _laid_out(rows, columns, threads, itemsize, vector_bytes) and is_power_of_two(min(lanes, threads))
+
+
+def _laid_out(rows: int, columns: int, threads: int, itemsize: int, vector_bytes: int) -> bool:
+    """Whether rows and lanes come out even, be the lanes a power of two or not."""
     lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
     sharing = min(lanes, threads)
-    return lanes % sharing == 0 and threads % sharing == 0 and is_power_of_two(sharing)
+    return fragment_tile_ok(rows, columns, threads) and lanes % sharing == 0 and threads % sharing == 0
