@@ -215,3 +215,46 @@ def mla_decode(
             T.copy(O_s, Out[batch, head * block_h, 0])
 
     return main
+
+
+def two_phases(branch: bool) -> Any:
+    """Two uses of shared memory one after the other, at the level of allocation or inside one branch over threads."""
+
+    @T.macro
+    def first(A, A_s, scale, a, x):
+        T.copy(A[0, 0], A_s)
+        T.copy(A_s, a)
+        T.copy(x, scale)
+
+    @T.macro
+    def second(B, B_s, scale, b, x):
+        T.copy(b, B_s)
+        T.copy(B_s, B[0, 0])
+        T.copy(scale, x)
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 128), "float16"), X: T.Tensor((24,), "float32")):
+        with T.Kernel(1, threads=256) as _:
+            A_s = T.alloc_shared((64, 64), "float16")
+            scale = T.alloc_shared((24,), "float32")
+            B_s = T.alloc_shared((64, 128), "float16")
+            a = T.alloc_fragment((64, 64), "float16")
+            b = T.alloc_fragment((64, 128), "float16")
+            x = T.alloc_fragment((24,), "float32")
+            if branch:
+                if T.get_thread_binding() < 128:
+                    T.fill(b, 1)
+                    T.fill(x, 1)
+                    first(A, A_s, scale, a, x)
+                    second(B, B_s, scale, b, x)
+                    T.copy(x, X)
+                    T.copy(a, B[0, 0])
+            else:
+                T.fill(b, 1)
+                T.fill(x, 1)
+                first(A, A_s, scale, a, x)
+                second(B, B_s, scale, b, x)
+                T.copy(x, X)
+                T.copy(a, B[0, 0])
+
+    return main

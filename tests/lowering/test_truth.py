@@ -10,10 +10,12 @@ from tilegen.lowering.reduction import row_reduction
 from tilegen.lowering.registers import fragment_registers
 from tilegen.lowering.shared_memory import (
     SharedBuffer,
+    accumulator_workspace_bytes,
+    arena,
+    at_alignment,
     dynamic_bytes,
     gemm_buffers,
     versions,
-    workspace_bytes,
 )
 from tilegen.lowering.tma import TmaCopy, tma_copy
 from tilegen.lowering.vector import cp_async_bytes, fragment_vector_bytes
@@ -293,8 +295,8 @@ def test_a_copy_becomes_cp_async_of_the_width_that_the_model_says(kernels, rows,
 def test_shared_memory_of_mla_decode_to_the_byte(kernels, name, block_h, block_n, stages, threads):
     chip = target(name)
     scores = gemm_path(chip, block_h, block_n, 512, threads, "full_col", "float16", "float32", transpose_b=True)
-    lanes = 4 * 32 // 4 * scores.partition.n if scores.partition.n > 1 else 4
-    work = workspace_bytes(lanes if scores.partition.n == 1 else 64, threads)
+    assert isinstance(scores, GemmPath)
+    work = accumulator_workspace_bytes(scores.partition.n, threads)
     copies = versions(chip, stages)
     kernel = lower_facts(kernels.mla_decode(block_h, block_n, stages, threads), chip).kernels[0]
     assert kernel.dynamic_bytes == dynamic_bytes(_mla_buffers(block_h, block_n, copies, work))
@@ -314,6 +316,28 @@ def _mla_buffers(block_h: int, block_n: int, copies: int, work: int) -> list[Sha
     ]
 
 
+def test_buffers_of_one_phase_make_room_for_those_of_the_next(kernels):
+    kernel = lower_facts(kernels.two_phases(branch=False), target("sm_90a")).kernels[0]
+    tile, scale, out = (
+        SharedBuffer("A_s", 8192, 0, 1),
+        SharedBuffer("scale", 96, 2, 5),
+        SharedBuffer("B_s", 16_384, 3, 4),
+    )
+    placed = arena([tile, scale, *at_alignment([out], 1024)])  # B_s is stored from by TMA, swizzled by 128 bytes
+    assert (kernel.dynamic_bytes, dict(kernel.shared_offsets)) == (placed.bytes, placed.offsets)
+
+
+def test_a_branch_over_threads_keeps_all_of_its_buffers_alive(kernels):
+    kernel = lower_facts(kernels.two_phases(branch=True), target("sm_90a")).kernels[0]
+    tile, scale, out = (
+        SharedBuffer("A_s", 8192, 0, 0),
+        SharedBuffer("scale", 96, 0, 0),
+        SharedBuffer("B_s", 16_384, 0, 0),
+    )
+    placed = arena([tile, scale, *at_alignment([out], 1024)])
+    assert (kernel.dynamic_bytes, dict(kernel.shared_offsets)) == (placed.bytes, placed.offsets)
+
+
 LAST_USE = {0: 14, 1: 4}
 STATEMENTS = 15
 
@@ -330,7 +354,7 @@ def test_a_double_buffer_takes_a_run_time_context_on_ampere_and_on_hopper(kernel
     prim_func = kernels.mla_decode(16, 32, 2, 128, dynamic=True, schedule=schedule)
     ampere = lower_facts(prim_func, target("sm_80")).kernels[0]
     assert ampere.count("cp_async") == 4
-    assert ampere.dynamic_bytes == dynamic_bytes(_mla_buffers(16, 32, 2, workspace_bytes(64, 128)))
+    assert ampere.dynamic_bytes == dynamic_bytes(_mla_buffers(16, 32, 2, accumulator_workspace_bytes(4, 128)))
     hopper = lower_facts(prim_func, target("sm_90a")).kernels[0]
     assert hopper.count("tma_load") == 4
     assert hopper.setmaxnreg == (24, 240)
