@@ -17,6 +17,14 @@ from tilegen.targets import Target
 REGISTER_BYTES = 4
 REGISTER_GRANULE = 8
 
+WGMMA_OVERHEAD = 26
+"""Registers that a WGMMA needs beside its accumulators. ptxas 13.0 refuses an instruction that does not fit the launch
+bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). It also is what spilling
+starts from: 208 accumulators of 240 registers do not spill, 224 do."""
+
+MMA_ADDRESSING = 24
+"""Registers that a loop of mma.sync needs beside accumulators and operands, by which it was seen to spill or not."""
+
 
 @dataclass(frozen=True)
 class SpillMeasurement:
@@ -40,7 +48,18 @@ MEASUREMENTS = (
     SpillMeasurement("gemm 128x224", "sm_90a", 128, True, 224, True, 896),
     SpillMeasurement("gemm 128x256", "sm_90a", 128, True, 256, True, 1024),
     SpillMeasurement("gemm 128x256", "sm_90a", 128, False, 256, True, 1024),
+    SpillMeasurement("gemm 128x208", "sm_90a", 128, True, 208, False, 0),
+    SpillMeasurement("gemm 192x192", "sm_90a", 384, True, 96, False, 0),
+    SpillMeasurement("gemm 192x320", "sm_90a", 384, True, 160, True, 640),
+    SpillMeasurement("gemm 256x128", "sm_90a", 512, True, 64, False, 0),
+    SpillMeasurement("gemm 256x192", "sm_90a", 512, True, 96, True, 368),
     SpillMeasurement("gemm 128x256", "sm_80", 128, False, 256, True, 1272),
+    SpillMeasurement("gemm 128x160", "sm_80", 128, False, 160, False, 0),
+    SpillMeasurement("gemm 128x160", "sm_80", 256, False, 80, False, 0),
+    SpillMeasurement("gemm 256x128", "sm_80", 256, False, 128, False, 0),
+    SpillMeasurement("gemm 256x160", "sm_80", 512, False, 80, True, 280),
+    SpillMeasurement("gemm 256x192", "sm_80", 512, False, 96, True, 128),
+    SpillMeasurement("gemm 256x256", "sm_80", 512, False, 128, True, 760),
     SpillMeasurement("gemm 128x128", "sm_80", 128, False, 128, False, 0),
     SpillMeasurement("attention 128x128 d128", "sm_90a", 128, True, 320, True, 336),
     SpillMeasurement("attention 128x128 d128", "sm_90a", 256, True, 160, False, 0),
@@ -59,6 +78,16 @@ def fragment_registers(elements: int, threads: int, itemsize: int, replication: 
     """Registers a thread of one fragment of so many elements, each held by `replication` threads."""
     held = -(-elements * replication // threads)
     return -(-held * itemsize // REGISTER_BYTES)
+
+
+def wgmma_registers(n: int, accumulator_bytes: int) -> int:
+    """Registers a thread without which ptxas refuses one WGMMA of 64 x `n`."""
+    return n * accumulator_bytes // 8 + WGMMA_OVERHEAD
+
+
+def mma_operand_registers(rows: int, columns: int) -> int:
+    """Registers a thread that the operands of one K step take for a warp's tile: 256 bits a row of A and a column of B."""
+    return (rows + columns) * 32 // (32 * REGISTER_BYTES)
 
 
 def register_budget(target: Target, threads: int, *, warp_specialised: bool) -> int:
