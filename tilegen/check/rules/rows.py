@@ -181,7 +181,9 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             at_most(total, limit),
             at=at,
             label=text_of(
-                lambda values, t: f"the rows take {text_at(t, values)} registers a thread, of {limit}", total
+                lambda values, t, most: f"the rows take {text_at(t, values)} registers a thread, of {most}",
+                total,
+                limit,
             ),
             parameter=_parameter(at),
             related=("tile.threads",),
