@@ -1,7 +1,8 @@
 """Where the first NaN or infinity came from.
 
 An event is a NaN computed where no operand was NaN, or an infinity computed from finite operands and no infinite constant. Each
-block keeps its first of each; it becomes a finding only if an output holds such a value in the end.
+block keeps its first of each; it becomes a finding only if an output holds such a value in the end, or if it is the overflow
+of a format of 16 or 8 bits, which later arithmetic easily hides.
 """
 
 from __future__ import annotations
@@ -79,5 +80,7 @@ def note_event(
             given = ", ".join(f"{text} = {value[lane]!s}" for text, value in values)
             place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
             message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
-            event = Event(kind, frame.finding("non-finite", site, message, buffer))
-            frame.block.non_finite[kind] = event
+            finding = frame.finding("non-finite", site, message, buffer)
+            frame.block.non_finite[kind] = Event(kind, finding)
+            if kind == "Inf" and result.dtype.itemsize < 4:
+                frame.block.findings.add((kind, id(site), buffer), lambda finding=finding: finding)
