@@ -140,7 +140,7 @@ def _report_unwritten(storage: Storage, findings: Findings) -> None:
 
 def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str, Event]) -> None:
     for kind, test in (("NaN", np.isnan), ("Inf", np.isinf)):
-        if kind in events:
+        if kind in events and not events[kind].reported:
             bad = test(storage.data)
             if storage.written is not None:
                 bad &= storage.written

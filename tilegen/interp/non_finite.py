@@ -54,7 +54,9 @@ def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Calla
             return
         if operands is None:
             operands = [(render(load), compiler.expression(load, site)) for load in loads]
+        block.diagnostics = False  # the operands have been read, and checked, already
         values = [(text, code.run(frame)) for text, code in operands]
+        block.diagnostics = True
         note_event(frame, site, np.asarray(result), values, str(node.buffer.name), not infinite)
 
     return check
@@ -81,6 +83,7 @@ def note_event(
             place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
             message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
             finding = frame.finding("non-finite", site, message, buffer)
-            frame.block.non_finite[kind] = Event(kind, finding)
-            if kind == "Inf" and result.dtype.itemsize < 4:
+            narrow = kind == "Inf" and result.dtype.itemsize < 4
+            frame.block.non_finite[kind] = Event(kind, finding, reported=narrow)
+            if narrow:
                 frame.block.findings.add((kind, id(site), buffer), lambda finding=finding: finding)
