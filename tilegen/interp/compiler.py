@@ -356,6 +356,7 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
         storage.check_readers,
         storage.shared_between_roles,
         safe_value=storage.safe_value,
+        unwritten=storage.unwritten,
         memory_id=storage.memory_id,
     )
 

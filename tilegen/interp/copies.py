@@ -9,7 +9,7 @@ import numpy as np
 from tilegen.interp.findings import Site, Unsupported, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
-from tilegen.interp.non_finite import note_event
+from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
 from tilegen.interp.regions import Region, compile_region
 from tilegen.interp.statements import Signal, Step, operation
@@ -51,9 +51,16 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     source_leads = _LEVELS.get(source.plan.scope, 0) >= _LEVELS.get(target.plan.scope, 0)
     compiler.note_write(target.plan)
 
+    fixed: list[tuple[int, ...]] = []
+
     def run(frame: Frame) -> Signal | None:
-        extents = (source if source_leads else target).dense_shape(frame)
-        from_shape, to_shape = _stretched(source, extents, frame), _stretched(target, extents, frame)
+        if fixed:
+            from_shape, to_shape = fixed
+        else:
+            extents = (source if source_leads else target).dense_shape(frame)
+            from_shape, to_shape = _stretched(source, extents, frame), _stretched(target, extents, frame)
+            if source.fixed_shape and target.fixed_shape:
+                fixed[:] = from_shape, to_shape
         tile = source.read(frame, from_shape)
         copy_tile(frame, source, target, tile, to_shape)
         return None
@@ -74,7 +81,7 @@ def copy_tile(frame: Frame, source: Region, target: Region, tile: Array, shape: 
 
 def _note_overflow(frame: Frame, source: Region, target: Region, tile: Array, value: Array) -> None:
     block = frame.block
-    if block.diagnostics and len(block.non_finite) < 2 and not np.isfinite(value).all():
+    if block.diagnostics and len(block.non_finite) < 2 and not all_finite(value):
         note_event(frame, source.site, value, [(source.plan.name, tile)], target.plan.name)
 
 

@@ -69,6 +69,7 @@ class Storage:
     shared_between_roles: bool = False
     watches: list[Watch] = field(default_factory=list)
     safe_value: Any = 0
+    unwritten: int = 0
     version: int = 0
     memory_id: int = 0
     #: The last warp-group product that accumulates into this fragment, and the last that reads it.
@@ -82,6 +83,7 @@ class Storage:
         data = np.full(tuple(shape), poison(dtype), dtype=storage_dtype(dtype))
         written = np.zeros(data.shape, dtype=np.bool_) if tracked else None
         storage = Storage(name, dtype, scope, data, written)
+        storage.unwritten = data.size if tracked else 0
         storage.shared_between_roles = scope.startswith("shared")
         storage.memory_id = next(_versions)
         return storage
@@ -90,6 +92,7 @@ class Storage:
         """A copy of a fragment, for a role of its own."""
         written = None if self.written is None else self.written.copy()
         copy = Storage(self.name, self.dtype, self.scope, self.data.copy(), written)
+        copy.unwritten = self.unwritten
         copy.version, copy.watches, copy.shared_between_roles = self.version, self.watches, self.shared_between_roles
         return copy
 
@@ -175,8 +178,9 @@ class Storage:
         else:
             self.data[index] = value
         if self.written is not None:
+            before = np.count_nonzero(self.written[index])
             self.written[index] = True
-            self._recount()
+            self._count_down(index[0].size - before if index else 1)
         if self.shared_between_roles and frame.block.access_log is not None:
             frame.block.access_log.write(frame, site, self, index)
         if self.watches:
@@ -233,15 +237,21 @@ class Storage:
         flags = self.written[key]
         if orient is not None:
             flags = orient(flags)
+        before = np.count_nonzero(flags)
         if mask is None:
             flags[...] = True
+            self._count_down(flags.size - before)
         else:
             np.logical_or(flags, mask, out=flags)
-        self._recount()
+            self._count_down(np.count_nonzero(flags) - before)
 
-    def _recount(self) -> None:
-        if self.written is not None and self.written.all():
-            self.written = None
+    def _count_down(self, written: int) -> None:
+        """Stop keeping flags once every element is written. The count may be too high where a view wrote elements."""
+        self.unwritten -= int(written)
+        if self.unwritten <= 0 and self.written is not None:
+            self.unwritten = self.written.size - int(np.count_nonzero(self.written))
+            if self.unwritten == 0:
+                self.written = None
 
     def _check_block_race(self, frame: Frame, site: Site, key: Key, orient: Orient | None, mask: Array | None) -> None:
         if self.writer is None:

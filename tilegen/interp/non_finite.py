@@ -8,6 +8,7 @@ of a format of 16 or 8 bits, which later arithmetic easily hides.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,15 @@ Operand = tuple[str, Any]
 
 def all_finite(value: Any) -> bool:
     """Whether a float scalar or array holds neither NaN nor infinity."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float32:
+        # One pass: a product with zero is NaN for those values only, and NaN spreads through a sum.
+        return not np.isnan(np.vdot(value, _zeros(value.size)) if value.flags.c_contiguous else np.sum(value * 0))
     return bool(np.isfinite(value).all())
+
+
+@lru_cache(maxsize=64)
+def _zeros(size: int) -> Array:
+    return np.zeros(size, dtype=np.float32)
 
 
 def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Callable[[Frame, Any], None] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,23 +44,33 @@ class Region:
             raise Unsupported(f"the per-thread buffer {self.plan.name} is no operand of `{self.site.operation}`")
         return storage
 
+    @cached_property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The extents where all of them are constants, as they are for nearly every tile."""
+        if all(isinstance(code.const, int) for code in self.extents):
+            return tuple(int(code.const) for code in self.extents)
+        return None
+
     def starts(self, frame: Frame) -> list[int]:
         return [self._number(code, frame) for code in self.minima]
 
     def shape(self, frame: Frame) -> tuple[int, ...]:
-        return tuple(self._number(code, frame) for code in self.extents)
+        return self.fixed_shape or tuple(self._number(code, frame) for code in self.extents)
 
     def dense_shape(self, frame: Frame) -> tuple[int, ...]:
         """The extents other than one: what TileLang matches between the operands of a copy."""
         return tuple(extent for extent in self.shape(frame) if extent != 1)
 
     def _number(self, code: Code, frame: Frame) -> int:
-        value = as_scalar(code.run(frame))
-        if not isinstance(value, int):
-            frame.report(
-                "divergent-value", self.site, f"a bound of the region of {self.plan.name} differs between threads"
-            )
-            return int(np.asarray(value).reshape(-1)[0])
+        if code.const is not None:
+            return code.const  # type: ignore[no-any-return]
+        value = code.run(frame)
+        if type(value) is not int:
+            value = as_scalar(value)
+            if not isinstance(value, int):
+                message = f"a bound of the region of {self.plan.name} differs between threads"
+                frame.report("divergent-value", self.site, message)
+                return int(np.asarray(value).reshape(-1)[0])
         return value
 
     def key(self, frame: Frame, shape: Sequence[int] | None = None) -> tuple[Key, bool]:
@@ -67,12 +78,14 @@ class Region:
         storage = self.storage(frame)
         extents = self.shape(frame) if shape is None else shape
         key, whole = [], True
-        for start, extent, limit in zip(self.starts(frame), extents, storage.data.shape, strict=True):
-            low, high = max(start, 0), min(start + extent, limit)
-            if low != start or high != start + extent:
+        for code, extent, limit in zip(self.minima, extents, storage.data.shape, strict=True):
+            start = self._number(code, frame)
+            stop = start + extent
+            if start < 0 or stop > limit:
                 whole = False
-                low, high = min(low, limit), max(high, min(low, limit))
-            key.append(slice(low, high))
+                low = min(max(start, 0), limit)
+                start, stop = low, max(min(stop, limit), low)
+            key.append(slice(start, stop))
         if not whole:
             self._check_inside(frame, storage, extents)
         return (*key, Ellipsis), whole
