@@ -145,7 +145,8 @@ class AccessLog:
         new = Access(agent, time, writes, site, threads, frame.stage, storage, key, box)
         known = self.accesses.setdefault(storage.memory_id, {})
         for old in known.values():
-            if (old.writes or writes) and old.agent != agent and _overlap(old, new) and not self._ordered(frame, old):
+            same = old.agent == agent and not (isinstance(agent, tuple) and agent[0] == "copy")
+            if (old.writes or writes) and not same and _overlap(old, new) and not self._ordered(frame, old):
                 self._report(frame, old, new)
         known[agent, box, storage.name, writes] = new
 
