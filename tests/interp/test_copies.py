@@ -6,7 +6,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 
-from tilegen.interp import Unsupported, run
+from tilegen.interp import UnsupportedError, run
 
 
 def through_shared(rows, columns, block_m, block_n, dtype="float16", out_dtype=None):
@@ -147,7 +147,9 @@ def test_a_dynamic_row_count_is_taken_from_the_argument(clean, normal, rows):
     assert np.array_equal(clean(dynamic_rows(48), {"A": a}), a)
 
 
-@pytest.mark.parametrize("out_dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "int32", "int8"])
+@pytest.mark.parametrize(
+    "out_dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "int32", "int8"]
+)
 def test_a_copy_converts_as_the_target_does(clean, normal, out_dtype):
     torch = pytest.importorskip("torch")
     a = normal(32, 64) * (30 if out_dtype == "int8" else 100)
@@ -240,5 +242,5 @@ def multicast():
 
 
 def test_what_is_not_modelled_is_refused_by_name():
-    with pytest.raises(Unsupported, match="cluster"):
+    with pytest.raises(UnsupportedError, match="cluster"):
         run(multicast(), {})

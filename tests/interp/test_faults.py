@@ -143,9 +143,7 @@ def row_and_column(fault=None):
         with T.Kernel(1, threads=64) as _:
             row = T.alloc_shared((16,), "float32")
             for i, j in T.Parallel(16, 32):
-                if fault == "double write of a row":
-                    row[i] = A[i, j]
-                elif j == 0:
+                if fault == "double write of a row" or j == 0:
                     row[i] = A[i, j]
             T.copy(row, B)
 
@@ -322,7 +320,14 @@ CAUGHT = [
     (gemm, "read before write", GEMM_INPUTS, "uninitialised-read", "B_shared[0, 0] (shared.dyn) is read", "T.gemm"),
     (gemm, "off-by-one tile", GEMM_INPUTS, "out-of-bounds", "acc[64, 0] is outside its shape (64, 64)", "C[by * 64"),
     (row_norm, "missing reduction", {"X": half(40, 96)}, "uninitialised-read", "total[0]", "rsqrt(total"),
-    (row_norm, "row index over the tile", {"X": half(40, 96)}, "out-of-bounds", "total[16] is outside its shape (16)", "rs"),
+    (
+        row_norm,
+        "row index over the tile",
+        {"X": half(40, 96)},
+        "out-of-bounds",
+        "total[16] is outside its shape (16)",
+        "rs",
+    ),
     (row_norm, "half of the rows", {"X": half(48, 96)}, "unwritten-output", "Y[8, 0] is never written", ""),
     (row_norm, "no epsilon", {"X": half(40, 96) * 0}, "non-finite", "becomes nan", "rsqrt"),
     (row_norm, "narrow squares", {"X": half(40, 96) * 0 + 300}, "non-finite", "becomes inf", "square[i, j]"),
@@ -330,19 +335,56 @@ CAUGHT = [
     (windows, "no guard", {"X": single(32, 32)}, "non-finite", "high[i] = -inf", "T.exp(x[i, j] - high[i])"),
     (scatter, "double write", A64, "double-write", "written by two iterations", "B[i // 2]"),
     (row_and_column, "double write of a row", {"A": single(16, 32)}, "double-write", "row[0] (shared.dyn)", "row[i]"),
-    (overlapping_blocks, "overlapping blocks", {"A": single(4, 64)}, "block-race", "another value than block number 0", "B["),
+    (
+        overlapping_blocks,
+        "overlapping blocks",
+        {"A": single(4, 64)},
+        "block-race",
+        "another value than block number 0",
+        "B[",
+    ),
     (block_reads_neighbour, "read of another block", A64, "block-race", "written by block number", "W["),
-    (sums_without_atomics, "sum without atomic", {"A": single(4, 64), "B": single(64)}, "block-race", "B[0]", "B[i] + "),
+    (
+        sums_without_atomics,
+        "sum without atomic",
+        {"A": single(4, 64), "B": single(64)},
+        "block-race",
+        "B[0]",
+        "B[i] + ",
+    ),
     (big_index, "index overflow", A64, "index-overflow", "which int32 cannot hold", "B[bx]"),
-    (stage_index, "stage not wrapped", {"A": single(4, 16, 32)}, "out-of-bounds", "ring[2:3, 0:16, 0:32] leaves", "ring[k"),
+    (
+        stage_index,
+        "stage not wrapped",
+        {"A": single(4, 16, 32)},
+        "out-of-bounds",
+        "ring[2:3, 0:16, 0:32] leaves",
+        "ring[k",
+    ),
     (wrong_device_assert, "failed assert", A64, "failed-assert", "is false", "condition"),
-    (divides_by_a_count, "division by zero", {"counts": np.arange(64, dtype=np.int32)}, "division-by-zero", "int32", "100"),
+    (
+        divides_by_a_count,
+        "division by zero",
+        {"counts": np.arange(64, dtype=np.int32)},
+        "division-by-zero",
+        "int32",
+        "100",
+    ),
     (logarithm, "logarithm of a negative number", {"A": single(32, 32)}, "non-finite", "from a[i, j] = -", "T.log(a"),
-    (barrier_between_threads, "no barrier", {"A": single(256)}, "shared-race", "no barrier after threads 0 to 127", "T.copy"),
+    (
+        barrier_between_threads,
+        "no barrier",
+        {"A": single(256)},
+        "shared-race",
+        "no barrier after threads 0 to 127",
+        "T.copy",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("kernel", "fault", "inputs", "kind", "message", "operation"), CAUGHT, ids=[row[1] for row in CAUGHT])
+@pytest.mark.parametrize(
+    ("kernel", "fault", "inputs", "kind", "message", "operation"), CAUGHT, ids=[row[1] for row in CAUGHT]
+)
 def test_a_planted_fault_is_caught_with_its_place(kernel, fault, inputs, kind, message, operation):
     found = [finding for finding in run(kernel(fault), inputs).findings if finding.kind == kind]
     assert found, [str(finding) for finding in run(kernel(fault), inputs).findings]
@@ -350,7 +392,11 @@ def test_a_planted_fault_is_caught_with_its_place(kernel, fault, inputs, kind, m
     assert operation in found[0].operation
 
 
-RIGHT = {kernel.__name__: (kernel, inputs) for kernel, fault, inputs, *_ in CAUGHT if fault not in ("no epsilon", "narrow squares")}
+RIGHT = {
+    kernel.__name__: (kernel, inputs)
+    for kernel, fault, inputs, *_ in CAUGHT
+    if fault not in ("no epsilon", "narrow squares")
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -253,7 +253,13 @@ def test_warps_that_vote_differently_execute_a_tile_operation_apart(clean, norma
 
 RING = {"A": np.random.default_rng(5).standard_normal((6, 32, 64)).astype(np.float16)}
 FAULTS = [
-    (producer_consumer, "no wait for the load", RING, "uninitialised-read", "ring[0, 0, 0] (shared.dyn) is read before"),
+    (
+        producer_consumer,
+        "no wait for the load",
+        RING,
+        "uninitialised-read",
+        "ring[0, 0, 0] (shared.dyn) is read before",
+    ),
     (producer_consumer, "no release of the stage", RING, "deadlock", "wait for empty[0] to pass parity 0"),
     (producer_consumer, "no wait for the release", RING, "in-flight", "ring[0, 0, 0] is written while a bulk copy"),
     (producer_consumer, "wrong parity", RING, "deadlock", "threads 0 to 127 wait for full[0]"),
@@ -263,7 +269,13 @@ FAULTS = [
 ]
 OPERANDS = {"A": RING["A"][:4, :, :32].repeat(2, 1), "W": RING["A"][0]}
 FAULTS += [
-    (products_in_flight, "refilled in flight", OPERANDS, "in-flight", "written while a warp-group product that reads it"),
+    (
+        products_in_flight,
+        "refilled in flight",
+        OPERANDS,
+        "in-flight",
+        "written while a warp-group product that reads it",
+    ),
     (products_in_flight, "read in flight", OPERANDS, "in-flight", "acc is read while a warp-group product"),
 ]
 

@@ -37,9 +37,9 @@ LAZY = {
     "layer_norm": (
         {"N": 256},
         ["X:10x256:float16", "gamma:256:float32"],
-        lambda X, gamma: (wide(X) - wide(X).mean(1, keepdims=True))
-        / np.sqrt(wide(X).var(1, keepdims=True) + 1e-5)
-        * gamma,
+        lambda X, gamma: (
+            (wide(X) - wide(X).mean(1, keepdims=True)) / np.sqrt(wide(X).var(1, keepdims=True) + 1e-5) * gamma
+        ),
     ),
     "cumulative": ({"M": 5, "N": 64}, ["A:5x64:float32"], lambda A: np.cumsum(wide(A), 1)),
     "gelu": ({"N": 64}, ["A:20x64:float32"], lambda A: torch.nn.functional.gelu(torch.from_numpy(wide(A))).numpy()),
@@ -85,7 +85,11 @@ def assert_close(outputs, expected):
     for got, reference in zip(outputs.values(), expected, strict=True):
         reference = np.asarray(reference).astype(np.float64)
         scale = max(1e-30, np.abs(reference).max())
-        limit = 0 if got.dtype.kind in "iu" else {2: 2**-7 if got.dtype.name == "bfloat16" else 2**-10, 4: 1e-5}[got.itemsize]
+        limit = (
+            0
+            if got.dtype.kind in "iu"
+            else {2: 2**-7 if got.dtype.name == "bfloat16" else 2**-10, 4: 1e-5}[got.itemsize]
+        )
         assert np.abs(got.astype(np.float64) - reference).max() <= limit * scale
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
@@ -41,7 +41,7 @@ def check_annotations(call: Any, known: frozenset[str], site: Site) -> None:
     """Refuse a tile operation with an annotation that may change its meaning."""
     for name in call.annotations or {}:
         if str(name) not in known:
-            raise Unsupported(f"the annotation {name} of `{site.operation}` is not modelled")
+            raise UnsupportedError(f"the annotation {name} of `{site.operation}` is not modelled")
 
 
 def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
@@ -89,7 +89,7 @@ def _stretched(region: Region, extents: tuple[int, ...], frame: Frame) -> tuple[
     """The extents of ``region`` with those other than one replaced by ``extents``, in order."""
     shape = region.shape(frame)
     if sum(extent != 1 for extent in shape) != len(extents):
-        raise Unsupported(
+        raise UnsupportedError(
             f"the extents of the two sides of `{region.site.operation}` do not match: {shape} and {extents}"
         )
     remaining = iter(extents)
@@ -134,5 +134,5 @@ def _transpose(compiler: Compiler, call: Any, site: Site) -> Step:
 def _matrix_extents(region: Region, frame: Frame) -> tuple[int, int]:
     shape = region.shape(frame)
     if any(extent != 1 for extent in shape[:-2]) or len(shape) < 2:
-        raise Unsupported(f"`{render(region.site.node)}` is no matrix: its extents are {shape}")
+        raise UnsupportedError(f"`{render(region.site.node)}` is no matrix: its extents are {shape}")
     return shape[-2], shape[-1]

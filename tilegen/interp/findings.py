@@ -30,11 +30,11 @@ KINDS: dict[str, str] = {
 NOTES = frozenset({"stages"})
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """An operation that the interpreter does not model; the message names it and where it stands."""
 
 
-class InvalidKernel(Exception):
+class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interp.findings import InvalidKernel, Site
+from tilegen.interp.findings import InvalidKernelError, Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.number_formats import Array, poison, storage_dtype
 
@@ -34,9 +34,9 @@ class Watch:
     last: bytes | None = None
 
     def check(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raise ``InvalidKernel`` if the buffer has no such element."""
+        """Raise ``InvalidKernelError`` if the buffer has no such element."""
         if len(self.index) != len(shape) or any(part >= extent for part, extent in zip(self.index, shape, strict=True)):
-            raise InvalidKernel(f"{name} has the shape {shape}: it has no element {list(self.index)}")
+            raise InvalidKernelError(f"{name} has the shape {shape}: it has no element {list(self.index)}")
 
     def show(self, frame: Frame, site: Site, value: Any) -> None:
         bits = np.asarray(value).tobytes()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.interp.compiler import BufferPlan
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.memory import Key, Storage
@@ -41,7 +41,7 @@ class Region:
     def storage(self, frame: Frame) -> Storage:
         storage = frame.memory[self.plan.slot]
         if not isinstance(storage, Storage):
-            raise Unsupported(f"the per-thread buffer {self.plan.name} is no operand of `{self.site.operation}`")
+            raise UnsupportedError(f"the per-thread buffer {self.plan.name} is no operand of `{self.site.operation}`")
         return storage
 
     @cached_property
@@ -156,7 +156,7 @@ def compile_region(compiler: Compiler, node: Any, site: Site) -> Region:
     elif type(node).__name__ == "Call" and node.op.name == "tl.region":
         load, extents, access = node.args[0], list(node.args[2:]), int(node.args[1].value)
     else:
-        raise Unsupported(f"the operand `{render(node)}` of `{site.operation}` is no region of a buffer")
+        raise UnsupportedError(f"the operand `{render(node)}` of `{site.operation}` is no region of a buffer")
     plan = compiler.buffer(load.buffer, site)
     if access & 1:
         plan.origin.read_in.add(compiler.kernel)

@@ -49,7 +49,7 @@ THREAD_VALUES = (
 )
 
 
-class Deadlock(Exception):
+class DeadlockError(Exception):
     """No role of a block can go on; the finding has been recorded."""
 
 
@@ -122,12 +122,12 @@ class Task:
 
 
 def wait_until(frame: Frame, site: Site, may_go: Callable[[], bool], waits_for: Callable[[], str]) -> None:
-    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``Deadlock``."""
+    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``DeadlockError``."""
     if may_go():
         return
     if frame.task is None:
         frame.report("deadlock", site, lambda: f"the block waits for {waits_for()}, and nothing can end that wait")
-        raise Deadlock
+        raise DeadlockError
     frame.task.wait(may_go, site, waits_for)
 
 
@@ -162,7 +162,7 @@ def _wait_outside(parent: Frame, tasks: list[Task]) -> None:
         parent.task.wait(lambda: any(task.ready() for task in waiting), site, lambda: _waits(waiting))
         return
     parent.report("deadlock", site, lambda: "no role can go on: " + _waits(waiting))
-    raise Deadlock
+    raise DeadlockError
 
 
 def _waits(tasks: list[Task]) -> str:
