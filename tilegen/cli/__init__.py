@@ -1,0 +1,61 @@
+"""The command line: ``tilegen COMMAND``. Each command is one file of this folder, imported when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import click
+
+from tilegen import __version__
+
+ORDER = (
+    "check",
+    "build",
+    "show",
+    "why",
+    "explain",
+    "list",
+    "diff",
+    "vendor",
+    "test",
+    "run",
+    "bench",
+    "tune",
+    "new",
+    "schema",
+    "doctor",
+)
+
+
+class Commands(click.Group):
+    """Loads ``tilegen/cli/<name>.py`` only when ``<name>`` is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        found = {module.name for module in iter_modules(__path__) if not module.name.startswith("_")}
+        return [name for name in ORDER if name in found] + sorted(found.difference(ORDER))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"tilegen.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if near:
+                raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from None
+            raise
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="tilegen", message="%(prog)s %(version)s")
+def main() -> None:
+    """Kernel specs to proved, readable TileLang kernels with golden tests."""

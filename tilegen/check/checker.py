@@ -1,0 +1,141 @@
+"""Checks a spec: builds every plan that its domain reaches and settles every obligation of every rule on it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilegen.check.domain import Domain, domain_of
+from tilegen.check.findings import findings
+from tilegen.check.prover import Outcome, Status, prove
+from tilegen.check.result import Result
+from tilegen.check.rule import Rule, rules, spec_rules
+from tilegen.plan.build import dtype_bindings, plan_of
+from tilegen.plan.cases import cases
+from tilegen.plan.model import Case, TilePlan
+from tilegen.spec.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checker found: the diagnostics to show, and how many obligations were settled which way.
+
+    ``rules`` maps the code of each rule to its counts, ``methods`` each way of settling to how many it settled.
+    """
+
+    spec: Spec
+    diagnostics: tuple[Diagnostic, ...]
+    proved: int
+    refuted: int
+    undecided: int
+    plans: int
+    rules: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    methods: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not any(entry.severity is Severity.ERROR for entry in self.diagnostics)
+
+    def fails(self, strict: bool) -> bool:
+        """Whether a command must exit 1. ``strict`` also refuses what is slow and what is undecided."""
+        bad = {Severity.ERROR} | ({Severity.SLOW, Severity.UNDECIDED} if strict else set())
+        return any(entry.severity in bad for entry in self.diagnostics)
+
+
+def plans(spec: Spec) -> Iterator[TilePlan]:
+    """Every plan of a spec: target by target, case by case, dtype by dtype."""
+    for target in spec.targets:
+        for case in cases(spec, target.arch):
+            for dtypes in dtype_bindings(spec):
+                yield plan_of(spec, target.arch, dtypes, case)
+
+
+def check(spec: Spec) -> Verdict:
+    """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all."""
+    started = time.perf_counter()
+    results, count = list(_settle_spec(spec)), 0
+    if all(result.outcome.proved for result in results):
+        for plan, settled in settle(spec):
+            results += settled
+            count += plan is not None
+    tally = Counter(result.outcome.status for result in results)
+    return Verdict(
+        spec,
+        tuple(findings(spec, results)),
+        tally[Status.PROVED],
+        tally[Status.REFUTED],
+        tally[Status.UNDECIDED],
+        count,
+        _by_rule(results),
+        Counter(result.outcome.method for result in results),
+        time.perf_counter() - started,
+    )
+
+
+def spec_findings(spec: Spec) -> list[Diagnostic]:
+    """What keeps a spec from being planned at all; empty where its tile values are always defined."""
+    return findings(spec, _settle_spec(spec))
+
+
+def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
+    """Each plan of a spec with every obligation on it, settled. Equal obligations of several plans are settled once."""
+    known: dict[Any, Outcome] = {}
+    domain = domain_of(spec)
+    for plan in plans(spec):
+        region = domain.restricted(plan.case.condition)
+        yield plan, list(_without_consequences(_settle_plan(plan, region, known)))
+
+
+def _settle_plan(plan: TilePlan, region: Domain, known: dict[Any, Outcome]) -> Iterator[Result]:
+    dtypes = ", ".join(sorted(set(plan.dtypes.values())))
+    for rule in rules():
+        for obligation in rule.obligations(plan):
+            key = (obligation.claim, plan.case.condition)
+            outcome = known.get(key)
+            if outcome is None:
+                outcome = known[key] = prove(obligation.claim, region)
+            yield Result(rule, obligation, outcome, plan.target.name, dtypes, plan.case)
+
+
+def _without_consequences(results: Iterable[Result]) -> Iterator[Result]:
+    """The results of a plan without the refutations that only repeat another rule's."""
+    results = list(results)
+    refuted = {result.rule.id for result in results if result.outcome.status is Status.REFUTED}
+    return (result for result in results if result.outcome.proved or not refuted.intersection(result.rule.unless))
+
+
+def _settle_spec(spec: Spec) -> Iterator[Result]:
+    """The rules over the spec, each only where those before it hold: a later one could not be asked otherwise."""
+    domain = domain_of(spec)
+    for rule in spec_rules():
+        failed = False
+        for target in spec.targets:
+            for result in _until_refuted(spec, rule, target.arch, domain):
+                failed = failed or not result.outcome.proved
+                yield result
+        if failed:
+            return
+
+
+def _until_refuted(spec: Spec, rule: Rule, arch: str, domain: Domain) -> Iterator[Result]:
+    for obligation in rule.obligations(spec, arch):
+        region = domain.restricted(obligation.given) if obligation.within is None else obligation.within
+        outcome = prove(obligation.claim, region)
+        yield Result(rule, obligation, outcome, arch, "", Case(obligation.given, {}, {}))
+        if not outcome.proved:
+            return
+
+
+def _by_rule(results: list[Result]) -> dict[str, dict[str, int]]:
+    table: dict[str, dict[str, int]] = {}
+    for result in results:
+        row = table.setdefault(result.rule.code, {status.value: 0 for status in Status})
+        row[result.outcome.status.value] += 1
+    return table

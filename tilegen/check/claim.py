@@ -1,0 +1,44 @@
+"""Claims that have no formula: a predicate of ``tilegen.lowering`` over sizes that may depend on dims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.expr import Size, evaluate, free_names, to_text
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """``predicate(*args)`` for every point of the domain. Provable by enumeration alone."""
+
+    predicate: Callable[..., bool]
+    args: tuple[Size, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(free_names(arg) for arg in self.args))
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        return bool(self.predicate(*(evaluate(arg, values) for arg in self.args)))
+
+
+def pointwise(predicate: Callable[..., bool], *args: Size) -> Any:
+    """A bool where every argument is a number, else a :class:`Pointwise` claim."""
+    if all(isinstance(arg, int) for arg in args):
+        return bool(predicate(*args))
+    return Pointwise(predicate, args)
+
+
+def text_at(size: Size, values: Mapping[str, int]) -> str:
+    """``size`` at a counterexample, as text."""
+    return to_text(value_at(size, values))
+
+
+def value_at(size: Size, values: Mapping[str, int]) -> Size:
+    """``size`` at a counterexample; names that the counterexample leaves open stay."""
+    from tilegen.expr import substitute
+
+    found: Size = substitute(size, values)
+    return found

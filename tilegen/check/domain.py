@@ -1,0 +1,133 @@
+"""The set of dim values that a spec declares, as the prover needs it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tilegen.expr import Range, all_of, any_of, at_least, at_most, compile_closure, divides, equal, free_names, symbol
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Dim, Spec
+
+ENUMERABLE = 20_000
+"""Domains of at most this many points are enumerated; larger ones go to the solver."""
+
+SM_COUNT = Range(1, 512)
+"""``sm_count`` is read from the device at run time, so proofs hold for any."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A box of ranges cut by a constraint.
+
+    ``ranges`` bounds each name; ``constraint`` is the exact set (a bool or a sympy boolean); ``listed`` gives the
+    values of the names that have finitely many, in increasing order.
+    """
+
+    ranges: Mapping[str, Range]
+    constraint: Any
+    listed: Mapping[str, tuple[int, ...]]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.ranges)
+
+    def restricted(self, condition: Any) -> Domain:
+        return Domain(self.ranges, all_of(self.constraint, condition), self.listed)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[Any, frozenset[str]], ...]:
+        """The conjuncts of the constraint, each with the names that it ties together."""
+        conjuncts = self.constraint.args if type(self.constraint).__name__ == "And" else (self.constraint,)
+        return tuple((part, free_names(part)) for part in conjuncts if not isinstance(part, bool))
+
+    def closure(self, names: Collection[str]) -> tuple[str, ...]:
+        """``names`` and every name that the constraint ties to them, in the order of the spec."""
+        tied = set(names)
+        grown = True
+        while grown:
+            before = len(tied)
+            for _, mentioned in self.parts:
+                if mentioned & tied:
+                    tied |= mentioned
+            grown = len(tied) > before
+        return tuple(name for name in self.ranges if name in tied)
+
+    def constraint_on(self, names: Collection[str]) -> Any:
+        """The part of the constraint that speaks of ``names``, which must be closed."""
+        return all_of(*(part for part, mentioned in self.parts if mentioned & set(names)))
+
+    def size(self, names: Collection[str]) -> int | None:
+        """How many candidate points the listed values of ``names`` give; None if one of them is not listed."""
+        total = 1
+        for name in names:
+            if name not in self.listed:
+                return None
+            total *= len(self.listed[name])
+        return total
+
+    def points(self, names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
+        """The points of the domain over ``names``, lexicographically. Every name must be listed."""
+        inside = compile_closure(self.constraint_on(names), names)
+        for point in itertools.product(*(self.listed[name] for name in names)):
+            if _holds(inside, point):
+                yield point
+
+
+def domain_of(spec: Spec) -> Domain:
+    """The declared domain of a spec: its dims, and ``sm_count``."""
+    return _domain(spec.dims)
+
+
+@lru_cache(maxsize=64)
+def _domain(dims: tuple[Dim, ...]) -> Domain:
+    ranges: dict[str, Range] = {}
+    listed: dict[str, tuple[int, ...]] = {}
+    constraints = []
+    for dim in dims:
+        ranges[dim.name] = dim.range
+        values = _values(dim)
+        if values is not None:
+            listed[dim.name] = values
+        elif dim.also is not None or not dim.dynamic:
+            constraints.append(_membership(dim))
+    ranges["sm_count"] = SM_COUNT
+    return Domain(ranges, all_of(*constraints), listed)
+
+
+def _values(dim: Dim) -> tuple[int, ...] | None:
+    """Every value of a dim in increasing order, where there are few enough of them."""
+    if dim.is_listed:
+        return tuple(sorted(set(dim.values)))
+    low, high, step = dim.range.lo, dim.range.hi, dim.range.multiple_of
+    if dim.dynamic or low is None or high is None or (high - low) // step >= ENUMERABLE:
+        return None
+    first = -(-low // step) * step
+    also: Callable[[tuple[int, ...]], Any]
+    also = (lambda _: True) if dim.also is None else compile_closure(dim.also, (dim.name,))
+    ruled = range(dim.min or 1, high + 1 if dim.max is None else dim.max + 1)
+    inside = (value for value in range(first, high + 1, step) if value in ruled and value % (dim.multiple_of or 1) == 0)
+    return tuple(sorted({*dim.values, *(value for value in inside if _holds(also, (value,)))}))
+
+
+def _holds(predicate: Callable[[tuple[int, ...]], Any], point: tuple[int, ...]) -> bool:
+    """Whether a predicate holds at a point. One that divides by zero has no value there: rule T1 says so."""
+    try:
+        return bool(predicate(point))
+    except ZeroDivisionError:
+        return False
+
+
+def _membership(dim: Dim) -> Any:
+    """The claim that a value belongs to the dim: one of its listed values, or in its range and predicate."""
+    name = symbol(dim.name)
+    in_range = all_of(
+        at_least(name, dim.min or 1),
+        True if dim.max is None else at_most(name, dim.max),
+        divides(dim.multiple_of or 1, name),
+        True if dim.also is None else dim.also,
+    )
+    return any_of(in_range, *(equal(name, value) for value in dim.values if not dim.dynamic))

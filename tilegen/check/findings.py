@@ -1,0 +1,128 @@
+"""From obligations that were not proved to the diagnostics that a reader gets: one for each rule and spec line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tilegen.check.nearest import Mends, nearest_legal
+from tilegen.check.prover import Status
+from tilegen.check.result import Result
+from tilegen.expr import to_text
+from tilegen.plan.build import dtype_bindings
+from tilegen.spec.diagnostic import Diagnostic, Severity
+from tilegen.spec.source import Span
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec
+
+ORDER = {Severity.ERROR: 0, Severity.UNDECIDED: 1, Severity.SLOW: 2, Severity.NOTE: 3}
+
+
+def findings(spec: Spec, results: Iterable[Result]) -> list[Diagnostic]:
+    """The diagnostics, errors first, then by line. Findings that differ only in target, dtype or case are merged; what
+    the spec allows, with its reason, is left out.
+    """
+    results = list(results)
+    groups: dict[tuple[str, str, Severity], list[Result]] = {}
+    for result in results:
+        if not result.outcome.proved:
+            at = located(spec, result.obligation.at, result)
+            groups.setdefault((result.rule.id, at, result.severity), []).append(result)
+    allowed = {entry.rule.removeprefix("TG-") for entry in spec.allow}
+    cases = {result.case.condition: result.case for result in results if result.case.tiles}
+    diagnostics = [
+        _diagnostic(spec, at, severity, group, several_cases=len(cases) > 1)
+        for (id, at, severity), group in groups.items()
+        if id not in allowed or severity is Severity.ERROR
+    ]
+    return sorted(diagnostics, key=lambda entry: (ORDER[entry.severity], _line(entry.span), entry.code))
+
+
+def _line(span: Span | None) -> tuple[int, int]:
+    return (span.line, span.column) if span else (0, 0)
+
+
+def located(spec: Spec, path: str, result: Result) -> str:
+    """``path`` as the file gives it: a tile value of the target's own table, and the rule of a list that was chosen."""
+    table, _, rest = path.partition(".")
+    name = rest.split("[")[0].split(".")[0]
+    if table != "tile" or not name:
+        return path
+    own = f"target.{result.arch}.tile"
+    path = f"{own}.{rest}" if spec.has(f"{own}.{name}") else path
+    index = result.case.chosen.get(name, -1)
+    chosen = f"{path}[{index}].use"
+    return chosen if index >= 0 and "[" not in rest and spec.has(chosen) else path
+
+
+def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *, several_cases: bool) -> Diagnostic:
+    first = group[0]
+    rule, obligation, outcome = first.rule, first.obligation, first.outcome
+    notes = [_where(spec, group, several_cases)]
+    if outcome.status is Status.UNDECIDED:
+        notes.append(f"not settled: {outcome.method}")
+    if obligation.today or rule.today:
+        notes.append(obligation.today or rule.today)
+    if rule.cost and severity is Severity.SLOW:
+        notes.append(f"measured: {rule.cost}")
+    mends = Mends((), ())
+    if severity in (Severity.ERROR, Severity.SLOW) and not rule.over_spec:
+        mends = nearest_legal(spec, first)
+    return Diagnostic(
+        code=rule.code,
+        name=rule.name,
+        severity=severity,
+        message=obligation.statement or rule.sentence,
+        span=spec.span(at),
+        label=obligation.explain(outcome.counterexample),
+        notes=tuple(notes),
+        help=(*mends.lines, *obligation.advice()),
+        see=f"tilegen explain {rule.code}",
+        related=tuple((spec.span(path), "") for path in _related(spec, first, at, mends)),
+    )
+
+
+def _related(spec: Spec, result: Result, at: str, mends: Mends) -> Iterator[str]:
+    """The other lines of the conflict: those that could end it alone, or all that take part where none could."""
+    candidates = [path for path in result.obligation.related if path != result.obligation.at]
+    if mends.parameters:
+        candidates = [path for path in candidates if path.removeprefix("tile.") in mends.parameters]
+    for path in candidates:
+        found = located(spec, path, result)
+        if found != at and spec.has(found):
+            yield found
+
+
+def _where(spec: Spec, group: list[Result], several_cases: bool) -> str:
+    """For which shapes, targets, dtypes and cases a finding holds."""
+    first = group[0]
+    if first.outcome.status is Status.UNDECIDED:
+        parts = ["over the whole domain"]
+    elif first.outcome.everywhere:
+        parts = ["for every declared shape" if not several_cases else "for every shape of the case"]
+    else:
+        parts = [f"smallest: {shape_text(first.outcome.counterexample)}"]
+    archs = sorted({result.arch for result in group})
+    if len(archs) < len(spec.targets):
+        parts.append("on " + ", ".join(archs))
+    dtypes = sorted({result.dtypes for result in group if result.dtypes})
+    if dtypes and len(dtypes) < len(dtype_bindings(spec)):
+        parts.append("for " + " and ".join(dtypes))
+    if several_cases:
+        parts += _conditions(group)
+    return "; ".join(parts)
+
+
+def _conditions(group: list[Result]) -> Iterator[str]:
+    """The conditions of the cases of a finding, where there are few enough to read."""
+    conditions = list(
+        dict.fromkeys(to_text(result.case.condition) for result in group if result.case.condition is not True)
+    )
+    short = [condition for condition in conditions if len(condition) <= 60]
+    if short:
+        yield f"where {short[0]}" + (f" (and {len(conditions) - 1} more cases)" if len(conditions) > 1 else "")
+
+
+def shape_text(counterexample: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in counterexample.items())

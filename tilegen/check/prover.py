@@ -1,0 +1,155 @@
+"""Settles a claim over a domain: proved, refuted with a smallest counterexample, or undecided.
+
+Four steps, cheapest first: the claim is already a bool; interval and divisibility arithmetic; enumeration where the
+dims it mentions have few values; z3 with a time limit. Nothing that runs out of time is passed off as proved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from tilegen.check.claim import Pointwise
+from tilegen.check.domain import ENUMERABLE, Domain
+from tilegen.expr import all_of, compile_closure, decide, free_names, negate
+
+SOLVER_STEPS = 200_000
+"""Limit of one z3 query in z3's own unit of work, so that a verdict does not depend on the load of the machine."""
+
+SOLVER_MS = 2_000
+"""A second limit, in milliseconds, for work that z3 does not count."""
+
+SMALLEST_SECONDS = 0.1
+"""How long a smaller counterexample is looked for."""
+
+
+class Status(StrEnum):
+    PROVED = "proved"
+    REFUTED = "refuted"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``counterexample`` maps every dim that matters to its value; ``method`` is how the claim was settled."""
+
+    status: Status
+    method: str
+    counterexample: Mapping[str, int] = field(default_factory=dict)
+    everywhere: bool = False
+
+    @property
+    def proved(self) -> bool:
+        return self.status is Status.PROVED
+
+
+def prove(claim: Any, domain: Domain) -> Outcome:
+    """Decides whether ``claim`` holds on all of ``domain``.
+
+    A claim with no free names that is false is refuted *everywhere*: no dim takes part, so the counterexample is empty.
+    """
+    if claim is True:
+        return Outcome(Status.PROVED, "arithmetic")
+    if claim is False:
+        return Outcome(Status.REFUTED, "arithmetic", everywhere=True)
+    if isinstance(claim, Pointwise):
+        return _enumerate_pointwise(claim, domain)
+    if decide(claim, domain.ranges) is True:
+        return Outcome(Status.PROVED, "intervals")
+    names = domain.closure(free_names(claim))
+    size = domain.size(names)
+    if size is not None and size <= ENUMERABLE:
+        return _enumerate(claim, domain, names)
+    return _solve(claim, domain, names)
+
+
+def satisfiable(claim: Any, domain: Domain) -> bool:
+    """Whether some point of the domain may satisfy ``claim``; True when it cannot be settled."""
+    return prove(negate(claim), domain).status is not Status.PROVED
+
+
+def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
+    holds = compile_closure(claim, names)
+    for point in domain.points(names):
+        if not _true(holds, point):
+            return Outcome(Status.REFUTED, "enumeration", dict(zip(names, point, strict=True)))
+    return Outcome(Status.PROVED, "enumeration")
+
+
+def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
+    names = domain.closure(claim.names)
+    size = domain.size(names)
+    if size is None or size > ENUMERABLE:
+        return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
+    for point in domain.points(names):
+        values = dict(zip(names, point, strict=True))
+        if not _true(claim.holds, values):
+            return Outcome(Status.REFUTED, "enumeration", values)
+    return Outcome(Status.PROVED, "enumeration")
+
+
+def _true(holds: Callable[[Any], Any], point: Any) -> bool:
+    """Whether a claim holds at a point; one that divides by zero there has no value, and so does not hold."""
+    try:
+        return bool(holds(point))
+    except ZeroDivisionError:
+        return False
+
+
+def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
+    import z3
+
+    from tilegen.expr import to_z3
+
+    variables = {name: z3.Int(name) for name in names}
+    solver = z3.Solver()
+    solver.set("rlimit", SOLVER_STEPS)
+    solver.set("timeout", SOLVER_MS)
+    solver.set("random_seed", 0)
+    for name in names:
+        range_ = domain.ranges[name]
+        if range_.lo is not None:
+            solver.add(variables[name] >= range_.lo)
+        if range_.hi is not None:
+            solver.add(variables[name] <= range_.hi)
+        if range_.multiple_of > 1:
+            solver.add(variables[name] % range_.multiple_of == 0)
+    solver.add(to_z3(all_of(domain.constraint_on(names), negate(claim)), variables))
+    answer = solver.check()
+    if answer == z3.unsat:
+        return Outcome(Status.PROVED, "z3")
+    if answer != z3.sat:
+        return Outcome(Status.UNDECIDED, "z3 reached its limit of work")
+    return Outcome(Status.REFUTED, "z3", _smallest(solver, variables, domain))
+
+
+def _smallest(solver: Any, variables: Mapping[str, Any], domain: Domain) -> dict[str, int]:
+    """The lexicographically least model, name by name, by bisection; each name keeps the best value found in time."""
+    import z3
+
+    stop = time.monotonic() + SMALLEST_SECONDS
+    found = _values(solver.model(), variables)
+    for name, variable in variables.items():
+        low, high = domain.ranges[name].lo or 0, found[name]
+        while low < high and time.monotonic() < stop:
+            middle = (low + high) // 2
+            solver.push()
+            solver.add(variable <= middle)
+            answer = solver.check()
+            if answer == z3.sat:
+                found = _values(solver.model(), variables)
+                high = found[name]
+            solver.pop()
+            if answer == z3.unknown:
+                break
+            if answer == z3.unsat:
+                low = middle + 1
+        solver.add(variable == high)
+    return found
+
+
+def _values(model: Any, variables: Mapping[str, Any]) -> dict[str, int]:
+    return {name: model.eval(variable, model_completion=True).as_long() for name, variable in variables.items()}

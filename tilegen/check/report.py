@@ -1,0 +1,121 @@
+"""What the checker says of one spec file, as plain values: what the commands print, and what the cache keeps.
+
+Nothing here needs the spec itself, so a cached report costs neither pydantic nor sympy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilegen import cache
+from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError, from_json, to_json
+
+KIND = "verdicts"
+"""Folder of the cache."""
+
+FAILING = {Severity.ERROR}
+STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
+
+
+@dataclass(frozen=True)
+class Report:
+    """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided;
+    ``methods`` how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
+    """
+
+    path: str
+    kernel: str
+    diagnostics: tuple[Diagnostic, ...]
+    proved: int = 0
+    refuted: int = 0
+    undecided: int = 0
+    plans: int = 0
+    rules: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    methods: Mapping[str, int] = field(default_factory=dict)
+
+    def fails(self, strict: bool) -> bool:
+        """Whether a command must exit 1. ``strict`` also refuses what is slow and what is undecided."""
+        bad = STRICT if strict else FAILING
+        return any(diagnostic.severity in bad for diagnostic in self.diagnostics)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "kernel": self.kernel,
+            "proved": self.proved,
+            "refuted": self.refuted,
+            "undecided": self.undecided,
+            "plans": self.plans,
+            "rules": {code: dict(counts) for code, counts in self.rules.items()},
+            "methods": dict(self.methods),
+            "diagnostics": [to_json(diagnostic) for diagnostic in self.diagnostics],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Report:
+        """The report that :meth:`to_json` wrote. KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            path=data["path"],
+            kernel=data["kernel"],
+            proved=data["proved"],
+            refuted=data["refuted"],
+            undecided=data["undecided"],
+            plans=data["plans"],
+            rules=dict(data["rules"]),
+            methods=dict(data["methods"]),
+            diagnostics=tuple(from_json(entry) for entry in data["diagnostics"]),
+        )
+
+
+def report_on(path: Path, *, cached: bool = True) -> Report:
+    """Checks the spec in the file at ``path``. What is wrong with the file itself is a diagnostic, not an exception.
+
+    ``cached`` takes a verdict that is known from the same spec at the same path, by the same tilegen and Python.
+    """
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        diagnostic = Diagnostic("spec-unreadable", "unreadable", Severity.ERROR, f"cannot read {path}: {reason}", None)
+        return Report(str(path), "", (diagnostic,))
+    if not cached:
+        return _checked(str(path), data)
+    key = cache.digest(cache.package_digest(), sys.version, str(path), hashlib.sha256(data).hexdigest())
+    known = cache.read(KIND, key)
+    if known is not None:
+        try:
+            return Report.from_json(known)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass  # not an entry that tilegen wrote
+    report = _checked(str(path), data)
+    # An undecided obligation may be settled on a faster day, so only verdicts that cannot change are kept.
+    if report.undecided == 0:
+        cache.write(KIND, key, report.to_json())
+    return report
+
+
+def _checked(path: str, data: bytes) -> Report:
+    from tilegen.check.checker import check
+    from tilegen.spec import load_bytes
+
+    try:
+        spec = load_bytes(data, path)
+    except SpecError as error:
+        return Report(path, "", error.diagnostics)
+    verdict = check(spec)
+    return Report(
+        path,
+        spec.kernel,
+        verdict.diagnostics,
+        verdict.proved,
+        verdict.refuted,
+        verdict.undecided,
+        verdict.plans,
+        verdict.rules,
+        verdict.methods,
+    )

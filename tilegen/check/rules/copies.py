@@ -1,0 +1,215 @@
+"""Tiles between global and shared memory: whether TMA carries them, and what happens where it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.check.claim import pointwise, text_at, value_at
+from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rules.gemm import path_of
+from tilegen.expr import Size, all_of, divides, less, to_text
+from tilegen.lowering.instruction import GemmPath, operand_continuity
+from tilegen.lowering.tma import tma_plan
+from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import TilePlan
+
+
+def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
+    """Global-to-shared copies that TMA carries, or should: with whether the compiler refuses where it cannot."""
+    if plan.target.tma is None:
+        return
+    for kernel in plan.kernels:
+        for copy, loops in kernel.find(Copy):
+            source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
+            if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
+                continue
+            pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops)
+            if copy.explicit_tma or (pipelined and kernel.launch.producer_threads != 0):
+                yield kernel, copy, copy.explicit_tma
+
+
+def tma_stores(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy]]:
+    """Shared-to-global copies: TileLang makes them TMA stores where it can."""
+    if plan.target.tma is None:
+        return
+    for kernel in plan.kernels:
+        for copy, _ in kernel.find(Copy):
+            if kernel.buffer(copy.src).scope is Scope.SHARED and kernel.buffer(copy.dst).scope is Scope.GLOBAL:
+                yield kernel, copy
+
+
+def _tile(kernel: KernelPlan, copy: Copy) -> tuple[Size, Size, int]:
+    """Rows, columns and item size of a copy's tile; a vector is one row."""
+    rows = copy.extents[-2] if len(copy.extents) > 1 else 1
+    return rows, copy.extents[-1], kernel.buffer(copy.src).itemsize
+
+
+def _continuity(plan: TilePlan, kernel: KernelPlan, copy: Copy, columns: int) -> int | None:
+    """What the swizzle span of a gemm operand must divide; None where the tile feeds no gemm."""
+    for gemm, _ in kernel.find(Gemm):
+        if copy.dst not in (gemm.a, gemm.b):
+            continue
+        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
+        path = path_of(plan, gemm)(*sizes) if all(isinstance(size, int) for size in sizes) else None
+        if isinstance(path, GemmPath):
+            is_a = copy.dst == gemm.a
+            transposed = gemm.transpose_a if is_a else gemm.transpose_b
+            return operand_continuity(path, "A" if is_a else "B", columns, transposed=transposed)
+    return None
+
+
+def _at(copy: Copy, axis: int) -> str:
+    return copy.decided_by[axis] if axis < len(copy.decided_by) else (copy.decided_by or ("tile",))[0]
+
+
+def _parameter(path: str) -> str | None:
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
+@rule(
+    "C2",
+    "tma-box-256",
+    sentence="the tile can be loaded by TMA in boxes of at most 256 elements a side",
+    source="tilelang src/cuda/op/copy.cc, AnalyzeTMABulkCopy; CUDA driver API, cuTensorMapEncodeTiled: boxDim",
+    severity=Severity.ERROR,
+    today='TileLang stops in LowerBulk with "T.tma_copy() cannot fall back to normal copy"; outside a pipelined loop '
+    "it would silently use plain loads",
+)
+def tma_box(plan: TilePlan) -> Iterator[Obligation]:
+    tma = plan.target.tma
+    for kernel, copy, _ in tma_loads(plan):
+        assert tma is not None
+        rows, columns, itemsize = _tile(kernel, copy)
+
+        def boxes(r: int, c: int, kernel: KernelPlan = kernel, copy: Copy = copy, itemsize: int = itemsize) -> Any:
+            return tma_plan(r, c, itemsize, tma, continuity=_continuity(plan, kernel, copy, c))
+
+        def splits(r: int, c: int, itemsize: int = itemsize, boxes: Any = boxes) -> bool:
+            if c * itemsize % tma.inner_bytes_multiple:
+                return True  # rule C3 speaks of it
+            return not isinstance(boxes(r, c), str)
+
+        def label(values: Mapping[str, int], kernel: KernelPlan = kernel, copy: Copy = copy, boxes: Any = boxes) -> str:
+            r, c = (value_at(size, values) for size in _tile(kernel, copy)[:2])
+            reason = boxes(r, c) if isinstance(r, int) and isinstance(c, int) else ""
+            return f"the tile of `{copy.src}` is ({r}, {c}) {kernel.buffer(copy.src).dtype}: {reason}"
+
+        at = _at(copy, 0)
+        yield Obligation(
+            pointwise(splits, rows, columns),
+            at=at,
+            label=label,
+            parameter=_parameter(at),
+            statement=f"the tile of `{copy.src}` cannot be loaded by TMA",
+            help=("an extent over 256 must split into equal boxes whose own bytes are a multiple of 128",),
+        )
+
+
+@rule(
+    "C3",
+    "tma-inner-16-bytes",
+    sentence="a row of a TMA tile is a multiple of 16 bytes",
+    source="CUDA driver API, cuTensorMapEncodeTiled: boxDim[0] times the element size",
+    severity=Severity.SLOW,
+    today="TileLang silently uses plain copies; an explicit T.tma_copy stops with `TMA is not available`",
+    cost="596 down to 144 TFLOPS (fp16 GEMM 4096 cubed, H200) when one of two TMA loads is lost",
+)
+def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
+    tma = plan.target.tma
+    for kernel, copy, explicit in tma_loads(plan):
+        assert tma is not None
+        _, columns, itemsize = _tile(kernel, copy)
+        at = _at(copy, len(copy.extents) - 1)
+        yield Obligation(
+            divides(tma.inner_bytes_multiple, columns * itemsize),
+            at=at,
+            label=text_of(
+                lambda values, c, i: (
+                    f"a row is {text_at(c, values)} elements x {i} B = {text_at(c * i, values)} B, "
+                    f"not a multiple of {tma.inner_bytes_multiple}"
+                ),
+                columns,
+                itemsize,
+            ),
+            parameter=_parameter(at),
+            severity=Severity.ERROR if explicit else None,
+        )
+
+
+@rule(
+    "C4",
+    "tma-global-stride",
+    sentence="the row pitch of a tensor that TMA carries is a multiple of 16 bytes, below 2^40",
+    source="CUDA driver API, cuTensorMapEncodeTiled: globalStrides; tilelang src/cuda/op/copy_analysis.cc",
+    severity=Severity.SLOW,
+    today="TileLang silently loads with plain copies and drops the register reallocation",
+    cost="596 TFLOPS at N = 4096, 144 at N = 4100 (fp16 GEMM, H200)",
+)
+def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
+    tma = plan.target.tma
+    if tma is None:
+        return
+    transfers = [(kernel, copy, copy.src, explicit) for kernel, copy, explicit in tma_loads(plan)]
+    transfers += [(kernel, copy, copy.dst, False) for kernel, copy in tma_stores(plan)]
+    for kernel, copy, name, explicit in transfers:
+        pitch = copy.row_pitch
+        if pitch is None:
+            continue
+        tensor = kernel.buffer(name)
+        nbytes = pitch * tensor.itemsize
+        yield Obligation(
+            all_of(divides(tma.stride_bytes_multiple, nbytes), less(nbytes, tma.stride_bytes_limit)),
+            at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{name}",
+            label=text_of(
+                lambda values, n, t, p, b: (
+                    f"a row of `{n}` is {to_text(p)} x {t.itemsize} B = {text_at(b, values)} B, "
+                    f"not a multiple of {tma.stride_bytes_multiple} below 2^40"
+                ),
+                name,
+                tensor,
+                pitch,
+                nbytes,
+            ),
+            severity=Severity.ERROR if explicit else None,
+            help=(
+                f"pad the rows of `{name}` to a multiple of {tma.stride_bytes_multiple // tensor.itemsize} elements",
+            ),
+            statement=f"the rows of `{name}` cannot be reached by TMA",
+        )
+
+
+@rule(
+    "C10",
+    "cp-async-width",
+    sentence="a tile that cp.async carries is copied in vectors of 4, 8 or 16 bytes",
+    source="PTX ISA, cp.async; tilelang src/cuda/transform/ptx_async_copy_injector.cc",
+    severity=Severity.SLOW,
+    today="TileLang silently copies through registers, without asynchrony",
+)
+def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
+    from tilegen.lowering.vector import cp_async_bytes
+
+    target = plan.target
+    if target.kind != "cuda" or target.tma is not None or not target.copy.cp_async_bytes:
+        return
+    for kernel in plan.kernels:
+        for copy, loops in kernel.find(Copy):
+            staged = any(isinstance(loop, Loop) and loop.kind is LoopKind.PIPELINED for loop in loops)
+            if not staged or kernel.buffer(copy.dst).scope is not Scope.SHARED or copy.row_pitch is None:
+                continue
+            rows, columns, itemsize = _tile(kernel, copy)
+
+            def wide(r: int, c: int, pitch: int, threads: int, itemsize: int = itemsize) -> bool:
+                return cp_async_bytes(r, c, pitch, itemsize, threads, target) is not None
+
+            at = _at(copy, len(copy.extents) - 1)
+            yield Obligation(
+                pointwise(wide, rows, columns, copy.row_pitch, kernel.launch.threads),
+                at=at,
+                label=f"a row of the tile of `{copy.src}` leaves less than 4 bytes to a thread",
+                parameter=_parameter(at),
+            )

@@ -1,0 +1,481 @@
+"""Matrix products: the warp partition, the instruction, the accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.check.claim import pointwise, text_at, value_at
+from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.expr import Size, add, at_most
+from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
+from tilegen.lowering.partition import legal_warps
+from tilegen.lowering.registers import (
+    MMA_ADDRESSING,
+    WGMMA_OVERHEAD,
+    launch_limit,
+    mma_operand_registers,
+    register_budget,
+    wgmma_registers,
+)
+from tilegen.plan.model import ITEMSIZE, Gemm, KernelPlan
+from tilegen.plan.resources import fragment_registers
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import TilePlan
+
+
+def _gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
+    """Every gemm with the threads that run it."""
+    for kernel in plan.kernels:
+        for gemm, _ in kernel.find(Gemm):
+            yield kernel, gemm, kernel.launch.threads if gemm.threads is None else gemm.threads
+
+
+def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
+    """What a gemm becomes, as a function of its M, N, K and threads."""
+
+    def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
+        return gemm_path(
+            plan.target,
+            m,
+            n,
+            k,
+            threads,
+            gemm.policy,  # type: ignore[arg-type]
+            gemm.dtype,
+            gemm.accum,
+            transpose_a=gemm.transpose_a,
+            transpose_b=gemm.transpose_b,
+        )
+
+    return path
+
+
+def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, ...]:
+    return tuple(value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
+
+
+def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Iterator[Obligation]:
+    """Obligations that no gemm is refused for rule ``id``. The finding points at the first of the keys in
+    ``parameter_order`` (0 is M, 1 N, 2 K, 3 the threads); the others are those that may take part in the conflict.
+    """
+    for _, gemm, threads in _gemms(plan):
+        path = path_of(plan, gemm)
+
+        def fine(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+            found = path(m, n, k, t)
+            return not (isinstance(found, GemmRefusal) and found.rule == id)
+
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
+            sizes = _sizes(gemm, threads, values)
+            found = path(*sizes)
+            text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
+            return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
+
+        keys = [gemm.decided_by[i] for i in parameter_order if i < len(gemm.decided_by)]
+        at = keys[0] if keys else "tile"
+        yield Obligation(
+            pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
+            at=at,
+            label=label,
+            parameter=_parameter(at),
+            related=tuple(dict.fromkeys(keys[1:])),
+            help=_partition_help(plan, gemm, threads) if id == "D3" else (),
+        )
+
+
+def _partition_help(plan: TilePlan, gemm: Gemm, threads: Size) -> tuple[str, ...]:
+    if not all(isinstance(size, int) for size in (gemm.m, gemm.n)):
+        return ()
+    warp = plan.target.launch.warp_size
+    wgmma = gemm.m >= 64 and plan.target.instruction("wgmma", gemm.dtype) is not None
+    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=16)]  # type: ignore[arg-type]
+    return (f"threads that this accumulator can be shared by: {', '.join(map(str, legal))}",) if legal else ()
+
+
+@rule(
+    "D3",
+    "warp-partition",
+    sentence="the warps of a block can share the accumulator evenly",
+    source="tilelang src/cuda/op/gemm.cc, ComputeWarpPartition",
+    severity=Severity.ERROR,
+    today="TileLang stops with `No valid warp partition for T.gemm`, after tracing, without a suggestion",
+    unless=("A3", "D4"),
+)
+def partition(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _refusal(plan, "D3", (3, 0, 1))
+
+
+@rule(
+    "D4",
+    "accumulator-16-by-8",
+    sentence="the accumulator is a whole number of 16 x 8 tiles (16 x 16 on AMD)",
+    source="tilelang src/cuda/op/gemm.cc",
+    severity=Severity.ERROR,
+    today="TileLang stops with `M must be divisible by 16`",
+)
+def whole_tiles(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _refusal(plan, "D4", (0, 1))
+
+
+@rule(
+    "D5",
+    "wgmma-mn-major-b",
+    sentence="with B not transposed, each warp group owns a multiple of 16 columns",
+    source="tilelang cuda/intrinsics/macro/wgmma_macro_generator.py",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Not a canonical GMMA_MN layout`",
+    unless=("D4",),
+)
+def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _refusal(plan, "D5", (1, 3))
+
+
+@rule(
+    "D8",
+    "k-step",
+    sentence="the K of a tile is a multiple of the instruction's K",
+    source="tilelang cuda/intrinsics/macro/mma_macro_generator.py; tl_templates/cuda/instruction/mma.h",
+    severity=Severity.ERROR,
+    today="TileLang stops with `block_K must be a multiple of micro_size_k`; 8-bit operands fail in nvcc instead",
+)
+def k_step(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _refusal(plan, "D8", (2,))
+
+
+@rule(
+    "I1",
+    "whole-waves",
+    sentence="a block on AMD has at least one whole wave of 64 threads",
+    source="tilelang src/rocm/op/gemm.cc",
+    severity=Severity.ERROR,
+    today="TileLang stops with `T.gemm needs at least one full wavefront`",
+)
+def whole_waves(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _refusal(plan, "I1", (3,))
+
+
+@rule(
+    "I2",
+    "mfma-k",
+    sentence="on AMD the K of a tile is a multiple of the MFMA's K",
+    source="tilelang src/rocm/op/gemm.cc",
+    severity=Severity.ERROR,
+    today="TileLang stops on a failed check",
+)
+def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _refusal(plan, "I2", (2,))
+
+
+@rule(
+    "D9",
+    "accumulator-dtype",
+    sentence="the chip has a matrix instruction for these operand and accumulator dtypes",
+    source="PTX ISA, mma shapes; tilelang tl_templates/cuda/instruction/mma.h",
+    severity=Severity.ERROR,
+    today="TileLang lowers it; nvcc stops on a static assertion",
+    unless=("D11",),
+)
+def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, _threads in _gemms(plan):
+        known = gemm.dtype in plan.target.operand_dtypes
+        yield Obligation(
+            not known or accumulator_ok(plan.target, gemm.dtype, gemm.accum),
+            at="compute.accum",
+            label=f"{gemm.dtype} operands have no {gemm.accum} accumulator on {plan.target.name}",
+            help=('use accum = "float32" (int32 for int8 operands)',),
+        )
+
+
+@rule(
+    "D11",
+    "operand-dtype",
+    sentence="the tensor cores of the chip take the operand dtype",
+    source="CUDA Programming Guide, tensor core data types by compute capability",
+    severity=Severity.ERROR,
+    today="fp8 on sm_80 lowers and compiles; the kernel traps at run time. Others become scalar code",
+)
+def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, _threads in _gemms(plan):
+        yield Obligation(
+            gemm.dtype in plan.target.operand_dtypes,
+            at=gemm.dtype_at,
+            label=f"{plan.target.name} has no {gemm.dtype} matrix instruction; "
+            f"it has {', '.join(plan.target.operand_dtypes)}",
+            help=(f"drop [target.{plan.target.name}] or the dtype",),
+        )
+
+
+@rule(
+    "D1",
+    "wgmma-select",
+    sentence="a gemm on sm_90a uses WGMMA",
+    source="tilelang src/cuda/op/gemm.cc, SelectInst",
+    severity=Severity.SLOW,
+    today="TileLang silently uses mma.sync",
+    cost="block_M 32: 197 TFLOPS, 64: 345, 128: 521 (fp16 GEMM 4096 cubed, H200)",
+    unless=("A3", "A4", "D3", "D4", "D8", "D11"),
+)
+def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
+    if not _has(plan, "wgmma"):
+        return
+    for _, gemm, threads in _gemms(plan):
+        if _operands_misplaced(plan, gemm):
+            continue  # rule D2 speaks of it
+        path = path_of(plan, gemm)
+
+        def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+            found = path(m, n, k, t)
+            return isinstance(found, GemmRefusal) or not found.slower_because
+
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
+            found = path(*_sizes(gemm, threads, values))
+            return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
+
+        at = _obstacle_at(plan, gemm, threads)
+        yield Obligation(pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=_parameter(at))
+
+
+def _has(plan: TilePlan, instruction: str) -> bool:
+    return any(entry.name == instruction for entry in plan.target.instructions)
+
+
+def _operands_misplaced(plan: TilePlan, gemm: Gemm) -> bool:
+    """Whether WGMMA takes the operands' dtype in one layout only, and not in this one."""
+    shape = plan.target.instruction("wgmma", gemm.dtype)
+    return shape is not None and shape.tn_only and (gemm.transpose_a or not gemm.transpose_b)
+
+
+def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
+    """The spec key behind the first thing that keeps a gemm off WGMMA."""
+    shape = plan.target.instruction("wgmma", gemm.dtype)
+    keys = gemm.decided_by
+    if shape is None:
+        return gemm.dtype_at
+    if len(keys) < 4:
+        return keys[0] if keys else "tile"
+    if isinstance(gemm.m, int) and gemm.m < shape.m:
+        return keys[0]
+    whole_groups = isinstance(threads, int) and threads % plan.target.launch.warp_group_size == 0
+    return keys[2] if whole_groups else keys[3]
+
+
+@rule(
+    "D2",
+    "eight-bit-tn",
+    sentence="8-bit operands of WGMMA are A not transposed and B transposed",
+    source="PTX ISA, wgmma: only K-major operands for 8-bit types",
+    severity=Severity.SLOW,
+    today="TileLang silently uses mma.sync",
+    cost="282 TFLOPS with B not transposed, 967 transposed (fp8 GEMM, H200)",
+    unless=("D11",),
+)
+def eight_bit_tn(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, _threads in _gemms(plan):
+        shape = plan.target.instruction("wgmma", gemm.dtype)
+        if shape is None or not shape.tn_only:
+            continue
+        wrong = [
+            text
+            for text, holds in (
+                (f"A is transposed (`{gemm.a}` is stored as K x M)", gemm.transpose_a),
+                (f"B is not transposed (`{gemm.b}` is stored as K x N)", not gemm.transpose_b),
+            )
+            if holds
+        ]
+        yield Obligation(
+            not _operands_misplaced(plan, gemm),
+            at=gemm.operand_at or f"tensors.{gemm.b}",
+            label=f"`{gemm.acc}` runs on mma.sync: for {gemm.dtype} operands {' and '.join(wrong)}",
+            help=('store B as (N, K): `b = { shape = "N K" }`',),
+        )
+
+
+@rule(
+    "D19",
+    "tensor-memory",
+    sentence="a gemm on a chip with tensor memory accumulates there",
+    source="tilelang src/cuda/op/gemm.cc, AllowTcgen5Mma",
+    severity=Severity.NOTE,
+    today="TileLang silently uses mma.sync for an accumulator in fragments; the kernel is right, not fast",
+)
+def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, _threads in _gemms(plan):
+        yield Obligation(
+            not _has(plan, "tcgen05"),
+            at=f"target.{plan.target.name}",
+            label=f"the accumulator `{gemm.acc}` is a fragment, so the gemm runs on mma.sync",
+        )
+
+
+@rule(
+    "D16",
+    "accumulator-registers",
+    sentence="the accumulators of a thread stay in registers",
+    source="ptxas 13.0: of 240 registers, 208 fp32 accumulators a thread do not spill and 224 do (sm_90a, WGMMA)",
+    severity=Severity.SLOW,
+    today="only an nvcc info line: ptxas spills, and serialises WGMMA (C7511, C7512)",
+    cost="224 accumulators a thread: 128 TFLOPS, 192: 533 (fp16 GEMM 4096 cubed, H200)",
+    unless=("A2", "A3", "D3", "D4", "D24"),
+)
+def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        accumulators = dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm))
+        threads = kernel.launch.threads
+        overhead = _overhead(plan, kernel)
+        if overhead is None or not isinstance(threads, int) or plan.target.kind != "cuda":
+            continue
+        budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
+        counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
+        largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+        yield Obligation(
+            at_most(add(*counts.values()), budget - overhead),
+            at=largest.decided_by[-1] if largest.decided_by else "tile",
+            label=text_of(
+                lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
+            ),
+            parameter="threads",
+            related=("tile.threads", *largest.decided_by[:-1]),
+        )
+
+
+def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
+    """Registers that the gemms of a kernel need beside their accumulators; None where that is not known."""
+    found = []
+    for gemm, _ in kernel.find(Gemm):
+        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
+        if not all(isinstance(size, int) for size in sizes):
+            return None
+        path = path_of(plan, gemm)(*sizes)
+        if isinstance(path, GemmRefusal):
+            return None
+        if path.instruction == "wgmma":
+            found.append(WGMMA_OVERHEAD)
+        else:
+            rows, columns = gemm.m // path.partition.m, gemm.n // path.partition.n
+            found.append(mma_operand_registers(rows, columns) + MMA_ADDRESSING)
+    return max(found, default=None)
+
+
+def _register_arithmetic(
+    kernel: KernelPlan, counts: Mapping[str, Size], overhead: int, budget: int, values: Mapping[str, int]
+) -> str:
+    terms = []
+    for name, count in counts.items():
+        buffer = kernel.buffer(name)
+        owners = kernel.launch.threads if buffer.owners is None else buffer.owners
+        shape = " x ".join(text_at(extent, values) for extent in buffer.shape)
+        terms.append(
+            f"`{name}` is {shape} {buffer.dtype} over {text_at(owners, values)} threads = "
+            f"{text_at(count, values)} registers a thread"
+        )
+    return "; ".join(terms) + f"; beside them the gemm needs about {overhead}, and there are {budget}"
+
+
+@rule(
+    "D24",
+    "wgmma-registers",
+    sentence="the accumulators of one WGMMA fit the registers that the block is launched with",
+    source="ptxas 13.0, message C7602; CUDA Programming Guide, registers of a block",
+    severity=Severity.ERROR,
+    today="lowering accepts it; ptxas stops with `Insufficient registers to compile instruction`",
+    unless=("A2", "A3", "A4"),
+)
+def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, gemm, threads in _gemms(plan):
+        path = path_of(plan, gemm)
+        block = kernel.launch.block_threads
+        itemsize = ITEMSIZE[gemm.accum]
+
+        def fits(m: int, n: int, k: int, t: int, block: int, path: Any = path, itemsize: int = itemsize) -> bool:
+            found = path(m, n, k, t)
+            if not isinstance(found, GemmPath) or found.instruction != "wgmma":
+                return True
+            return wgmma_registers(found.n, itemsize) <= launch_limit(plan.target, block)
+
+        def label(
+            values: Mapping[str, int],
+            gemm: Gemm = gemm,
+            threads: Size = threads,
+            block: Any = block,
+            path: Any = path,
+            itemsize: int = itemsize,
+        ) -> str:
+            found = path(*_sizes(gemm, threads, values))
+            needed, given = wgmma_registers(found.n, itemsize), value_at(block, values)
+            return (
+                f"one WGMMA of 64 x {found.n} holds {needed - WGMMA_OVERHEAD} accumulators a thread and needs {needed} "
+                f"registers; {plan.target.registers.per_block} over {given} threads leave "
+                f"{launch_limit(plan.target, given)}"
+            )
+
+        keys = gemm.decided_by or ("tile",)
+        yield Obligation(
+            pointwise(fits, gemm.m, gemm.n, gemm.k, threads, block),
+            at=keys[-1],
+            label=label,
+            parameter=_parameter(keys[-1]),
+            related=keys[:2],
+        )
+
+
+def _parameter(path: str) -> str | None:
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
+@rule(
+    "D7",
+    "wgmma-n",
+    sentence="WGMMA runs at an N of at least 64",
+    source="tilelang cuda/intrinsics/macro/wgmma_macro_generator.py, select_wgmma_inst_n",
+    severity=Severity.SLOW,
+    today="TileLang silently picks a narrow instruction: 272 columns run at n16",
+    unless=("A2", "A3", "A4", "D3", "C2"),
+)
+def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, threads in _gemms(plan):
+        path = path_of(plan, gemm)
+
+        def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+            found = path(m, n, k, t)
+            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or found.n >= min(64, n)
+
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
+            sizes = _sizes(gemm, threads, values)
+            return f"{sizes[1]} columns over {path(*sizes).partition.n} warps in n run at n{path(*sizes).n}"
+
+        at = gemm.decided_by[1] if len(gemm.decided_by) > 1 else "tile"
+        yield Obligation(
+            pointwise(wide, gemm.m, gemm.n, gemm.k, threads),
+            at=at,
+            label=label,
+            parameter=_parameter(at),
+        )
+
+
+@rule(
+    "E1",
+    "row-softmax-warps",
+    sentence="a softmax whose probabilities stay in registers has all warps along the rows",
+    source="tilelang src/op/parallel.cc: layouts of two gemms that share a fragment must agree",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Layout infer conflict between acc_s and acc_s_cast`",
+)
+def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, threads in _gemms(plan):
+        if not gemm.a_in_registers:
+            continue
+        path = path_of(plan, gemm)
+
+        def rowwise(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+            found = path(m, n, k, t)
+            return isinstance(found, GemmRefusal) or found.partition.n == 1
+
+        yield Obligation(
+            pointwise(rowwise, gemm.m, gemm.n, gemm.k, threads),
+            at="tile.policy",
+            label=f"the warps of `{gemm.acc}` stand side by side along N",
+            help=('use policy = "full_row" with 16 rows a warp, or stage the probabilities through shared memory',),
+        )

@@ -1,0 +1,219 @@
+"""Row fragments: which tiles have a layout, which reductions lower, and the cliff of a replicated layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tilegen.check.claim import pointwise, text_at
+from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.expr import at_most, divides, to_text
+from tilegen.lowering.legal import is_power_of_two
+from tilegen.lowering.reduction import fragment_tile_ok
+from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, Scope
+from tilegen.plan.resources import fragment_registers
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import TilePlan
+
+
+def _row_fragments(plan: TilePlan) -> Iterator[tuple[KernelPlan, Buffer]]:
+    """Two-dimensional fragments that no gemm gives a layout."""
+    for kernel in plan.kernels:
+        laid_out = {name for gemm, _ in kernel.find(Gemm) for name in (gemm.acc, gemm.a)}
+        for buffer in kernel.scope(Scope.FRAGMENT):
+            if len(buffer.shape) == 2 and buffer.name not in laid_out:
+                yield kernel, buffer
+
+
+def _at(buffer: Buffer) -> str:
+    return buffer.decided_by[-1] if buffer.decided_by else "tile"
+
+
+def _parameter(path: str) -> str | None:
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
+def _shape(buffer: Buffer, values: object) -> str:
+    return " x ".join(text_at(extent, values) for extent in buffer.shape)  # type: ignore[arg-type]
+
+
+@rule(
+    "F1",
+    "fragment-tile",
+    sentence="the elements of a fragment are a multiple of the threads, or at most as many",
+    source="tilelang src/transform/layout_inference.cc",
+    severity=Severity.ERROR,
+    today="TileLang stops with `no available layout found`",
+)
+def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, buffer in _row_fragments(plan):
+        at = _at(buffer)
+        yield Obligation(
+            pointwise(fragment_tile_ok, *buffer.shape, kernel.launch.threads),
+            at=at,
+            label=text_of(
+                lambda values, b, k: (
+                    f"`{b.name}` is {_shape(b, values)} = {text_at(b.elements, values)} elements over "
+                    f"{to_text(k.launch.threads)} threads"
+                ),
+                buffer,
+                kernel,
+            ),
+            parameter=_parameter(at),
+            related=("tile.threads",),
+        )
+
+
+@rule(
+    "F18",
+    "row-lanes",
+    sentence="the lanes of a row are a power of two of neighbouring threads, and blocks hold whole passes of rows",
+    source="tilelang tl_templates/cuda/reduce.h: the butterfly needs a power of two of lanes",
+    severity=Severity.ERROR,
+    today="TileLang stops in the XOR butterfly, or in layout inference",
+)
+def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for rows in kernel.row_passes:
+            yield Obligation(
+                pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
+                at=rows.decided_by[0],
+                label=text_of(
+                    lambda values, r, k: (
+                        f"{text_at(r.lanes, values)} lanes a row over {to_text(k.launch.threads)} threads do "
+                        f"{to_text(k.launch.threads)} / {text_at(r.lanes, values)} rows a pass, "
+                        f"BLOCK_M is {text_at(r.block_rows, values)}"
+                    ),
+                    rows,
+                    kernel,
+                ),
+                parameter=_parameter(rows.decided_by[0]),
+                related=("tile.threads",),
+                help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
+            )
+
+
+def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
+    if lanes < 1 or lanes > threads or threads % lanes or not is_power_of_two(lanes):
+        return False
+    return block_rows > 0 and block_rows % (threads // lanes) == 0
+
+
+@rule(
+    "F19",
+    "row-16-bytes",
+    sentence="a row starts at a multiple of 16 bytes",
+    source="PTX ISA, ld and st: a vector access is aligned to its size",
+    severity=Severity.ERROR,
+    today="the kernel loads whole 16-byte vectors: a row that starts elsewhere is a misaligned address at run time",
+)
+def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for rows in kernel.row_passes:
+            nbytes = rows.length * rows.itemsize
+            yield Obligation(
+                divides(VECTOR_BYTES, nbytes),
+                at=rows.decided_by[-1],
+                label=text_of(
+                    lambda values, r, b: (
+                        f"a row is {text_at(r.length, values)} x {r.itemsize} B = {text_at(b, values)} B, "
+                        f"not a multiple of {VECTOR_BYTES}"
+                    ),
+                    rows,
+                    nbytes,
+                ),
+                help=(
+                    f"pad the rows to a multiple of {VECTOR_BYTES // rows.itemsize} elements, or leave the value out",
+                ),
+            )
+
+
+VECTOR_BYTES = 16
+
+
+@rule(
+    "F17",
+    "row-fragment-power-of-two",
+    sentence="the width of a row fragment is a power of two",
+    source="measured: layout inference replicates the fragment otherwise",
+    severity=Severity.SLOW,
+    today="the values are right; every lane holds a copy of what others hold",
+    cost="C = 160: 0.60 TB/s, 320: 0.31, 640: 0.10, against 3.9 to 4.1 in power-of-two chunks (RMS-SiLU, H200)",
+)
+def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
+    for _, buffer in _row_fragments(plan):
+        if buffer.annotated:
+            continue
+        at = _at(buffer)
+        yield Obligation(
+            pointwise(is_power_of_two, buffer.shape[-1]),
+            at=at,
+            label=text_of(
+                lambda values, b: (
+                    f"`{b.name}` is {_shape(b, values)}: {text_at(b.shape[-1], values)} columns get a replicated layout"
+                ),
+                buffer,
+            ),
+            parameter=_parameter(at),
+            help=("hold the row as several fragments, each a power of two wide",),
+        )
+
+
+@rule(
+    "F9",
+    "row-registers",
+    sentence="the row fragments of a thread stay in registers",
+    source="ptxas 13.0, RMS norm over 128 threads: 128 fp32 a thread 104 registers, 512 spill",
+    severity=Severity.SLOW,
+    today="ptxas spills without a word from TileLang",
+)
+def row_registers(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        fragments = [buffer for k, buffer in _row_fragments(plan) if k is kernel]
+        if not fragments:
+            continue
+        total = sum((fragment_registers(kernel, buffer) * buffer.count for buffer in fragments), start=0)
+        limit = plan.target.registers.per_thread - 55
+        at = _at(fragments[0])
+        yield Obligation(
+            at_most(total, limit),
+            at=at,
+            label=text_of(
+                lambda values, t, most: f"the rows take {text_at(t, values)} registers a thread, of {most}",
+                total,
+                limit,
+            ),
+            parameter=_parameter(at),
+            related=("tile.threads",),
+        )
+
+
+@rule(
+    "F8",
+    "reduce-accumulator",
+    sentence="a sum of squares is accumulated in float32",
+    source="tilelang src/cuda/op/reduce.cc: the reduction runs in the dtype of its destination",
+    severity=Severity.ERROR,
+    today="accepted silently: 4096 x 4.0^2 = 65536 is over the largest float16, 65504; 4096 x 1.0^2 sums to 2048",
+)
+def reduce_accumulator(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for reduce, _ in kernel.find(Reduce):
+            if reduce.kind != "sum":
+                continue
+            dtype = kernel.buffer(reduce.dst).dtype
+            yield Obligation(
+                dtype in ("float32", "float64"),
+                at="compute.accum",
+                label=text_of(
+                    lambda values, r, d: (
+                        f"`{r.dst}` sums {text_at(r.length, values)} terms in {d}: "
+                        + ("inputs of 4.0 overflow at 4096 terms" if d == "float16" else "it keeps 8 bits of the sum")
+                    ),
+                    reduce,
+                    dtype,
+                ),
+                help=('use accum = "float32"',),
+            )

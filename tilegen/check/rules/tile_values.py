@@ -1,0 +1,115 @@
+"""What must hold of a spec's tile values before there is anything to plan: they exist, and are positive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tilegen.check.claim import text_at
+from tilegen.check.domain import Domain
+from tilegen.check.rule import Obligation, spec_rule, text_of
+from tilegen.expr import Range, any_of, at_least, compare, substitute, to_text
+from tilegen.plan.cases import cases, cases_before, evaluation_order
+from tilegen.plan.model import Case
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec, TileRule
+
+
+@spec_rule(
+    "T1",
+    "divisor-not-zero",
+    sentence="no divisor of a condition or a tile value is zero for a declared shape",
+    source="arithmetic",
+)
+def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
+    """In the order of evaluation: the checker stops at the first that fails, so that no later one divides by zero."""
+    for dim in spec.dims:
+        if dim.also is not None:
+            around = Domain({dim.name: Range(dim.min or 1, dim.max)}, True, {})
+            for divisor in _divisors(dim.also):
+                yield _nonzero(divisor, True, f"dims.{dim.name}.also", within=around)
+    values = spec.tile_for(arch)
+    for name in evaluation_order(values):
+        several = len(values[name].rules) > 1
+        for case in cases_before(spec, arch, name):
+            for index, rule in enumerate(values[name].rules):
+                at = f"tile.{name}[{index}]" if several else f"tile.{name}"
+                for part, path in ((rule.when, f"{at}.when"), (rule.use, f"{at}.use" if several else at)):
+                    for divisor in _divisors(part):
+                        yield _nonzero(substitute(divisor, case.tiles), case.condition, path, divisor)
+
+
+def _nonzero(value: Any, given: Any, at: str, written: Any = None, within: Domain | None = None) -> Obligation:
+    text = to_text(value if written is None else written)
+    return Obligation(
+        compare("!=", value, 0),
+        at=at,
+        label=f"the divisor `{text}` is 0",
+        help=("narrow the dims, or write a divisor that is at least 1, such as max(1, ...)",),
+        given=given,
+        within=within,
+    )
+
+
+def _divisors(expression: Any) -> list[Any]:
+    """The divisors in an expression that are not plain numbers, innermost first."""
+    if not hasattr(expression, "args"):
+        return []
+    found = [divisor for part in expression.args for divisor in _divisors(part)]
+    if type(expression).__name__ in ("FloorDiv", "CeilDiv", "Mod") and not expression.args[1].is_Integer:
+        found.append(expression.args[1])
+    return found
+
+
+@spec_rule(
+    "T2",
+    "rule-list-total",
+    sentence="some rule of a rule list matches for every declared shape",
+    source="the spec language: the first rule whose `when` holds gives the value",
+)
+def rule_list_total(spec: Spec, arch: str) -> Iterator[Obligation]:
+    for name, value in spec.tile_for(arch).items():
+        if value.rules[-1].when is None:
+            continue
+        for case in cases_before(spec, arch, name):
+            yield Obligation(
+                any_of(*(substitute(rule.when, case.tiles) for rule in value.rules)),
+                at=f"tile.{name}",
+                label=text_of(lambda values, name: f"no rule matches {_shape(values)}", name),
+                statement=f"the rules of `{name}` do not cover the whole domain",
+                help=("end the list with a rule that has no `when`, or narrow the dims",),
+                given=case.condition,
+            )
+
+
+def _shape(values: Any) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "any declared shape"
+
+
+@spec_rule(
+    "T3",
+    "tile-value-positive",
+    sentence="every tile value is at least 1",
+    source="the spec language",
+)
+def tile_values_positive(spec: Spec, arch: str) -> Iterator[Obligation]:
+    values = spec.tile_for(arch)
+    for case in cases(spec, arch):
+        for name, use in case.tiles.items():
+            index = case.chosen.get(name, -1)
+            if index < 0 or isinstance(use, (bool, str)) or not (isinstance(use, int) or hasattr(use, "free_symbols")):
+                continue
+            yield _positive(name, use, index, values[name].rules, case)
+
+
+def _positive(name: str, use: Any, index: int, rules: tuple[TileRule, ...], case: Case) -> Obligation:
+    written = rules[index].use_text
+    return Obligation(
+        at_least(use, 1),
+        at=f"tile.{name}[{index}].use" if len(rules) > 1 else f"tile.{name}",
+        label=lambda values: f"{name} = {written} = {text_at(use, values)}",
+        statement=f"`{name}` is less than 1",
+        help=(f"write max(1, {written}), or narrow the dims",),
+        given=case.condition,
+    )

@@ -1,0 +1,121 @@
+"""The generated tree: every kernel's folder with its goldens, and the manifest over all of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen import __version__
+from tilegen.emit.rendering import TILELANG_VERSION, Rendering
+from tilegen.plan.instances import Instance, instances
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec
+    from tilegen.verify.pipeline import Verified
+
+MANIFEST = "manifest.json"
+SOURCES = ("__init__.py", "_golden.py", "_runtime.py", "api.py", "kernel.py", "reference.py")
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def to_json(value: Any) -> bytes:
+    """JSON that reviews well: sorted where order means nothing, one item a line, a newline at the end."""
+    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
+
+
+def kernel_folder(
+    spec: Spec,
+    rendering: Rendering,
+    verified: Iterable[Verified],
+    output_cases: list[dict[str, Any]],
+    outputs: Mapping[str, bytes],
+    recorded: bytes | None,
+) -> dict[str, bytes]:
+    """Every file of ``generated/<kernel>/`` by path relative to it. ``recorded`` is the ``facts.json`` on disk, if any."""
+    files = {name: text.encode() for name, text in rendering.files.items()}
+    known = _recorded_resources(recorded, sha256(files["kernel.py"]))
+    facts = {
+        "spec": {"path": spec.path, "sha256": spec.sha256},
+        "tilegen": __version__,
+        "tilelang": TILELANG_VERSION,
+        "files": {name: sha256(files[name]) for name in SOURCES},
+        "lowering": [
+            {
+                "name": entry.job.name,
+                "key": dict(entry.job.key),
+                "facts": entry.observed["golden"],
+                "resources": _resources(entry, known.get(entry.job.name)),
+            }
+            for entry in verified
+        ],
+        "outputs": output_cases,
+    }
+    files["golden/facts.json"] = to_json(facts)
+    for name, content in outputs.items():
+        files[f"golden/{name}.npy"] = content
+    return files
+
+
+def _recorded_resources(recorded: bytes | None, kernel_sha256: str) -> dict[str, Any]:
+    """The ptxas figures on disk by lowering name, where they belong to the same kernel source."""
+    try:
+        facts = json.loads(recorded or b"{}")
+    except ValueError:
+        return {}
+    if facts.get("files", {}).get("kernel.py") != kernel_sha256 or facts.get("tilelang") != TILELANG_VERSION:
+        return {}
+    return {entry["name"]: entry.get("resources") for entry in facts["lowering"]}
+
+
+def _resources(entry: Verified, known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Registers and spills as ptxas says; those on disk where there is no nvcc, or another version of it.
+
+    So a machine without nvcc, or with a newer one, gives the same bytes as the machine that recorded them.
+    """
+    found = entry.observed["ptxas"]
+    if found is None or (known is not None and known["compiler"] != found["compiler"]):
+        return known
+    return {"compiler": found["compiler"], "kernels": found["kernels"]}
+
+
+def compile_key(instance: Instance, parameters: Iterable[str]) -> dict[str, Any]:
+    """The arguments of the kernel's ``build`` for an instance."""
+    tiles = {name: value for name, value in instance.tiles.items() if name in ("schedule", *parameters)}
+    dtype = next(iter(instance.dtypes.values()))
+    return {"arch": instance.arch, "dtype": dtype, **instance.static_dims, **tiles}
+
+
+def compile_keys(spec: Spec, parameters: Iterable[str]) -> list[dict[str, Any]]:
+    """Every compile key of the listed dims on every target, each once."""
+    parameters = tuple(parameters)
+    found: list[dict[str, Any]] = []
+    for target in spec.targets:
+        for instance in instances(spec, target.arch):
+            key = compile_key(instance, parameters)
+            if key not in found:
+                found.append(key)
+    return found
+
+
+def manifest(folders: Mapping[str, Mapping[str, bytes]], entries: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """``manifest.json``: for each kernel its spec, targets, compile keys and the sha256 of every file."""
+    kernels = {
+        kernel: {**entries[kernel], "files": {name: sha256(content) for name, content in files.items()}}
+        for kernel, files in folders.items()
+    }
+    return to_json({"tilegen": __version__, "tilelang": TILELANG_VERSION, "kernels": kernels})
+
+
+def manifest_entry(spec: Spec, parameters: Iterable[str]) -> dict[str, Any]:
+    return {
+        "spec": {"path": spec.path, "sha256": spec.sha256},
+        "family": spec.family,
+        "variant": spec.variant,
+        "targets": [target.arch for target in spec.targets],
+        "compile_keys": compile_keys(spec, parameters),
+    }

@@ -1,0 +1,226 @@
+"""``tilegen build``: check, render, verify, emit. Nothing is written unless every kernel passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tilegen.check.checker import check
+from tilegen.emit.artefacts import MANIFEST, compile_key, kernel_folder, manifest, manifest_entry
+from tilegen.emit.rendering import Rendering, render
+from tilegen.emit.tree import read_tree, replace_tree
+from tilegen.families.family import family_of
+from tilegen.plan.instances import Instance, instances
+from tilegen.spec.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec
+    from tilegen.verify.pipeline import Job, Verified
+
+Depth = Literal["representative", "all", "none"]
+
+
+@dataclass(frozen=True)
+class Built:
+    """The new tree, what differs from the one on disk, and what was found on the way."""
+
+    tree: Mapping[str, bytes]
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    lowered: int = 0
+    resources: tuple[dict[str, Any], ...] = field(default=())
+
+    @property
+    def failed(self) -> bool:
+        return any(entry.severity is Severity.ERROR for entry in self.diagnostics)
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+class BuildError(Exception):
+    """Why nothing was built: the diagnostics say so."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(f"{len(self.diagnostics)} findings")
+
+
+def build(
+    specs: Iterable[Spec],
+    destination: Path,
+    *,
+    targets: tuple[str, ...] = (),
+    depth: Depth = "representative",
+    workers: int = 1,
+    partial: bool = False,
+    progress: Callable[[str, int], None] = lambda _message, _total: None,
+) -> Built:
+    """Builds every spec and compares with what ``destination`` holds; writes nothing (see :func:`write`).
+
+    ``targets`` limits what is lowered, not what is emitted. ``partial``: the specs are a part of the tree, so other
+    kernels of ``destination`` stay. Raises :class:`BuildError` where a check fails or the plan and TileLang disagree.
+    """
+    specs = list(specs)
+    diagnostics = _checked(specs)
+    renderings = {spec.kernel: render(spec) for spec in specs}
+    jobs = {spec.kernel: list(_jobs(spec, renderings[spec.kernel], depth, targets)) for spec in specs}
+    verified = _verify(jobs, workers, progress)
+    diagnostics += _disagreements(specs, verified)
+    diagnostics += _slow(specs, verified)
+    if any(entry.severity is Severity.ERROR for entry in diagnostics):
+        raise BuildError(diagnostics)
+    old = read_tree(destination)
+    tree = _tree(specs, renderings, verified, old, partial)
+    return Built(
+        tree,
+        tuple(sorted(tree.keys() - old.keys())),
+        tuple(sorted(name for name in tree.keys() & old.keys() if tree[name] != old[name])),
+        tuple(sorted(old.keys() - tree.keys())),
+        tuple(diagnostics),
+        sum(len(entries) for entries in verified.values()),
+    )
+
+
+def write(built: Built, destination: Path) -> None:
+    """Replaces the tree on disk, atomically, if it differs."""
+    if built.differs:
+        replace_tree(destination, built.tree)
+
+
+def _checked(specs: list[Spec]) -> list[Diagnostic]:
+    verdicts = [check(spec) for spec in specs]
+    diagnostics = [entry for verdict in verdicts for entry in verdict.diagnostics]
+    if any(not verdict.ok for verdict in verdicts):
+        raise BuildError(diagnostics)
+    return diagnostics
+
+
+def _jobs(spec: Spec, rendering: Rendering, depth: Depth, targets: tuple[str, ...]) -> Iterable[Job]:
+    from tilegen.verify.pipeline import Job
+
+    parameters = family_of(spec).context(spec, _cases(spec))["factory_parameters"]
+    for target in spec.targets:
+        if targets and target.arch not in targets:
+            continue
+        for instance in _chosen(spec, target.arch, depth):
+            yield Job(instance, rendering.files["kernel.py"], compile_key(instance, parameters))
+
+
+def _cases(spec: Spec) -> Any:
+    from tilegen.emit.rendering import cases_by_arch
+
+    return cases_by_arch(spec)
+
+
+def _chosen(spec: Spec, arch: str, depth: Depth) -> list[Instance]:
+    """Which instances are lowered: all, or the first of each case, with the other dtypes on the first case alone."""
+    found = list(instances(spec, arch))
+    if depth == "all":
+        return found
+    chosen: list[Instance] = []
+    seen_cases: set[tuple[tuple[str, int], ...]] = set()
+    seen_dtypes: set[tuple[str, ...]] = set()
+    for instance in found:
+        case = tuple(sorted(instance.case.chosen.items()))
+        dtypes = tuple(instance.dtypes.values())
+        if case not in seen_cases or dtypes not in seen_dtypes:
+            chosen.append(instance)
+        seen_cases.add(case)
+        seen_dtypes.add(dtypes)
+    return chosen
+
+
+def _verify(
+    jobs: Mapping[str, list[Job]], workers: int, progress: Callable[[str, int], None]
+) -> dict[str, list[Verified]]:
+    from tilegen.verify.pipeline import verify
+
+    total = sum(len(entries) for entries in jobs.values())
+    flat = [job for entries in jobs.values() for job in entries]
+    results = iter(verify(flat, workers, lambda name: progress(name, total)))
+    return {kernel: [next(results) for _ in entries] for kernel, entries in jobs.items()}
+
+
+def _disagreements(specs: list[Spec], verified: Mapping[str, list[Verified]]) -> list[Diagnostic]:
+    found = []
+    for spec in specs:
+        for entry in verified[spec.kernel]:
+            for difference in entry.disagreements:
+                found.append(
+                    Diagnostic(
+                        code="TG-V1",
+                        name="plan-and-compiler-agree",
+                        severity=Severity.ERROR,
+                        message=f"the plan and TileLang disagree on {entry.job.name}",
+                        span=spec.span("tile"),
+                        label=difference,
+                        help=("this is a fault of tilegen's model or template, not of the spec: please report it",),
+                    )
+                )
+    return found
+
+
+def _slow(specs: list[Spec], verified: Mapping[str, list[Verified]]) -> list[Diagnostic]:
+    """What ptxas warns of: spills, and WGMMA that it serialised."""
+    found = []
+    for spec in specs:
+        for entry in verified[spec.kernel]:
+            ptxas = entry.observed.get("ptxas") or {}
+            spills = {name: usage["spill_bytes"] for name, usage in ptxas.get("kernels", {}).items()}
+            labels = [f"{name} spills {count} bytes of registers" for name, count in spills.items() if count]
+            labels += [f"ptxas: {warning}" for warning in ptxas.get("warnings", ())]
+            for label in labels:
+                found.append(
+                    Diagnostic(
+                        code="TG-V2",
+                        name="compiled-without-spills",
+                        severity=Severity.SLOW,
+                        message=f"{entry.job.name} is slower than its tiling",
+                        span=spec.span("tile"),
+                        label=label,
+                        help=("give the accumulators more threads, or a smaller tile",),
+                    )
+                )
+    return found
+
+
+def _tree(
+    specs: list[Spec],
+    renderings: Mapping[str, Rendering],
+    verified: Mapping[str, list[Verified]],
+    old: Mapping[str, bytes],
+    partial: bool,
+) -> dict[str, bytes]:
+    from tilegen.verify.pipeline import golden_outputs
+
+    folders: dict[str, dict[str, bytes]] = {}
+    entries: dict[str, dict[str, Any]] = {}
+    if partial and MANIFEST in old:
+        known = json.loads(old[MANIFEST])["kernels"]
+        for kernel, entry in known.items():
+            folders[kernel] = {name: old[f"{kernel}/{name}"] for name in entry["files"] if f"{kernel}/{name}" in old}
+            entries[kernel] = {key: value for key, value in entry.items() if key != "files"}
+    for spec in specs:
+        family = family_of(spec)
+        output_cases = family.golden_cases(spec)
+        outputs = golden_outputs(renderings[spec.kernel].files, output_cases)
+        folders[spec.kernel] = kernel_folder(
+            spec,
+            renderings[spec.kernel],
+            verified[spec.kernel],
+            output_cases,
+            outputs,
+            old.get(f"{spec.kernel}/golden/facts.json"),
+        )
+        parameters = family.context(spec, _cases(spec))["factory_parameters"]
+        entries[spec.kernel] = manifest_entry(spec, parameters)
+    tree = {f"{kernel}/{name}": content for kernel, files in folders.items() for name, content in files.items()}
+    tree[MANIFEST] = manifest(folders, entries)
+    return tree

@@ -1,0 +1,38 @@
+"""The jinja environment of every template: sandboxed, strict about undefined names, no escaping of Python text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import PackageLoader, PrefixLoader, StrictUndefined
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from tilegen.emit.format import call_text, dict_text, domain_entry, tuple_text
+
+
+@cache
+def environment() -> ImmutableSandboxedEnvironment:
+    """Templates are named ``shared/<file>`` and ``<family>/<file>``."""
+    from tilegen.families import names
+
+    loaders = {"shared": PackageLoader("tilegen.emit", "templates")}
+    for family in names():
+        loaders[family] = PackageLoader(f"tilegen.families.{family}", ".")
+    found = ImmutableSandboxedEnvironment(
+        loader=PrefixLoader(loaders),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters.update(tuple_text=tuple_text, dict_text=dict_text)
+    found.globals.update(call_text=call_text, domain_entry=domain_entry)
+    return found
+
+
+def render_template(name: str, context: Mapping[str, Any]) -> str:
+    """The text of one template; a name that the context lacks raises ``jinja2.UndefinedError``."""
+    return environment().get_template(name).render(context)

@@ -1,0 +1,210 @@
+"""From a checked spec to the text of its generated folder. Imports neither torch nor tilelang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from tilegen import __version__
+from tilegen.emit.card import budget_card, roofline_line
+from tilegen.emit.environment import render_template
+from tilegen.emit.tiles import Table, tile_tables
+from tilegen.expr import to_python
+from tilegen.families.family import family_of
+from tilegen.plan.build import complete_case, dtype_bindings, plan_of
+from tilegen.plan.cases import cases
+from tilegen.plan.instances import listed_values, static_shapes, witnesses
+from tilegen.targets import target as chip
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import Case
+    from tilegen.spec.model import Dim, Spec
+
+TILELANG_VERSION = "0.1.15"
+"""The version whose behaviour the rules model, and that facts and goldens are recorded with."""
+
+LICENCE = "Apache-2.0"
+
+
+class RenderError(Exception):
+    """A legal spec that cannot be printed; the message says which key to give."""
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """The generated folder of one kernel, without its goldens: relative path to text."""
+
+    kernel: str
+    files: Mapping[str, str]
+
+
+def render(spec: Spec) -> Rendering:
+    """Renders every file of ``generated/<kernel>/`` that follows from the spec alone."""
+    context = context_of(spec)
+    folder = spec.family
+    files = {
+        "kernel.py": render_template(f"{folder}/kernel.py.jinja", context),
+        "api.py": render_template(f"{folder}/api.py.jinja", context),
+        "reference.py": render_template(f"{folder}/reference.py.jinja", context),
+        f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
+        "__init__.py": render_template("shared/init.jinja", context),
+        "_runtime.py": support("runtime.py"),
+        "_golden.py": support("golden.py"),
+    }
+    return Rendering(spec.kernel, {name: _tidy(text) for name, text in files.items()})
+
+
+@cache
+def support(name: str) -> str:
+    """A support file that is copied beside every kernel as it is."""
+    return (resources.files("tilegen.emit") / "support" / name).read_text(encoding="utf-8")
+
+
+def _tidy(text: str) -> str:
+    """No trailing blanks, one newline at the end."""
+    return "\n".join(line.rstrip() for line in text.rstrip().split("\n")) + "\n"
+
+
+def cases_by_arch(spec: Spec) -> dict[str, tuple[Case, ...]]:
+    """Every case of every target with all its tile values. Raises :class:`RenderError` where dtypes disagree."""
+    found: dict[str, tuple[Case, ...]] = {}
+    bindings = dtype_bindings(spec)
+    for target in spec.targets:
+        completed = []
+        for case in cases(spec, target.arch):
+            variants = [complete_case(spec, target.arch, dtypes, case) for dtypes in bindings]
+            for variant in variants[1:]:
+                differing = [name for name in variant.tiles if variant.tiles[name] != variants[0].tiles[name]]
+                if differing:
+                    raise RenderError(
+                        f"{spec.path}: the dtypes of the spec need different values of {', '.join(differing)} on "
+                        f"{target.arch}; give [tile] {differing[0]} yourself, or split the spec by dtype"
+                    )
+            completed.append(variants[0])
+        found[target.arch] = tuple(completed)
+    return found
+
+
+def context_of(spec: Spec) -> dict[str, Any]:
+    """What every template sees; the family adds its own names."""
+    by_arch = cases_by_arch(spec)
+    lines = {name: spec.span(f"tile.{name}").line for name in spec.tile}
+    own = family_of(spec).context(spec, by_arch)
+    tables = tile_tables(by_arch, lines, ("schedule", *own["factory_parameters"]))
+    shared = {
+        "version": __version__,
+        "tilelang_version": TILELANG_VERSION,
+        "licence": LICENCE,
+        "spec": spec,
+        "spec_path": spec.path,
+        "spec_sha256": spec.sha256,
+        "kernel": spec.kernel,
+        "arches": tuple(by_arch),
+        "tables": tables,
+        "schedules": tuple(dict.fromkeys(case.tiles["schedule"] for cases in by_arch.values() for case in cases)),
+        "namespace": f"tilegen_{spec.sha256[:12]}",
+        "total": all(_is_total(table) for table in tables),
+        "dispatch_arguments": dispatch_arguments(spec),
+        "static_dims": tuple(dim.name for dim in spec.dims if not dim.dynamic),
+        "dynamic_dims": tuple(dim.name for dim in spec.dims if dim.dynamic),
+        "declared": tuple((dim.name, declared_python(dim), declared_text(dim)) for dim in spec.dims),
+        "sm_counts": tuple((arch, chip(arch).part.sm_count) for arch in by_arch),
+        "static_values": tuple((dim.name, _tuple(listed_values(dim))) for dim in spec.dims if not dim.dynamic),
+        "probe_values": _probe_values(spec, by_arch),
+        "cards": cards(spec, by_arch),
+        "line": lambda path: spec.span(path).line,
+    }
+    return {**shared, **own}
+
+
+def _tuple(values: tuple[Any, ...]) -> str:
+    return f"({values[0]},)" if len(values) == 1 else str(values)
+
+
+def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
+    """Values of the dynamic dims that together take every way through the tile rules, as a Python tuple."""
+    dynamic = [dim.name for dim in spec.dims if dim.dynamic]
+    found = {
+        tuple(dims[name] for name in dynamic)
+        for arch, cases_ in by_arch.items()
+        for static in static_shapes(spec)
+        for _, dims in witnesses(spec, arch, cases_, static)
+    }
+    ordered = sorted(found)
+    return _tuple(tuple(point[0] for point in ordered) if len(dynamic) == 1 else tuple(ordered))
+
+
+def _is_total(table: Table) -> bool:
+    return not table.branches[-1].guard
+
+
+def dispatch_arguments(spec: Spec) -> tuple[str, ...]:
+    """The names that a tile rule may ask for: every dim, and ``sm_count``."""
+    return (*(dim.name for dim in spec.dims), "sm_count")
+
+
+def declared_python(dim: Dim) -> str:
+    """A Python condition that a value is in the declared domain of a dim."""
+    if dim.is_listed:
+        return f"{dim.name} in {_tuple(dim.values)}"
+    upper = "" if dim.max is None else f" <= {dim.max}"
+    parts = [f"{dim.min or 1} <= {dim.name}{upper}" if upper else f"{dim.name} >= {dim.min or 1}"]
+    if dim.multiple_of not in (None, 1):
+        parts.append(f"{dim.name} % {dim.multiple_of} == 0")
+    if dim.also is not None:
+        also = to_python(dim.also)
+        parts.append(f"({also})" if " or " in also else also)
+    text = " and ".join(parts)
+    return text if dim.dynamic or not dim.values else f"{dim.name} in {_tuple(dim.values)} or ({text})"
+
+
+def declared_text(dim: Dim) -> str:
+    """The same in words, for an error message."""
+    words = []
+    if dim.values and not dim.dynamic:
+        words.append(", ".join(map(str, dim.values)))
+    ranged = []
+    if dim.multiple_of not in (None, 1):
+        ranged.append(f"multiples of {dim.multiple_of}")
+    if dim.also is not None:
+        ranged.append(f"where {dim.also_text}")
+    if dim.min is not None or dim.max is not None or dim.dynamic:
+        ranged.append(f"from {dim.min or 1} to {dim.max}" if dim.max is not None else f"from {dim.min or 1} on")
+    if ranged:
+        words.append(" ".join(ranged))
+    return "; or ".join(words)
+
+
+@dataclass(frozen=True)
+class Card:
+    """The budget of one case on one target."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def cards(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> tuple[Card, ...]:
+    """A budget card for each case of the first target, and the first case of the others."""
+    found = []
+    dtypes = dtype_bindings(spec)[0]
+    for index, (arch, arch_cases) in enumerate(by_arch.items()):
+        for case in arch_cases if index == 0 else arch_cases[:1]:
+            plan = plan_of(spec, arch, dtypes, case)
+            where = "" if case.guard is True else f", where {to_python(case.guard)}"
+            lines = budget_card(plan)
+            if index == 0:
+                lines.append(roofline_line(plan, example_shape(spec)))
+            found.append(Card(f"Budget on {arch}, {case.tiles['schedule']}{where}:", tuple(lines)))
+    return tuple(found)
+
+
+def example_shape(spec: Spec) -> dict[str, int]:
+    """A representative shape: the last listed value of each dim, 4096 for one without."""
+    shape = {}
+    for dim in spec.dims:
+        high = dim.range.hi or 4096
+        shape[dim.name] = dim.values[-1] if dim.values else min(4096, high)
+    return shape

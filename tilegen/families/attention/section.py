@@ -1,0 +1,119 @@
+"""The spec section of the attention family."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, FormulaNames, TensorRole, TileParam
+
+_DTYPES = ("float16", "bfloat16")
+
+
+class MlaDecodeCompute(Compute):
+    """`[compute]` of MLA decode."""
+
+    accum: Literal["float32"] = Field(default="float32", description="dtype of scores, softmax and output accumulator")
+    scale: Annotated[Formula, FormulaNames(dims=True)] = Field(
+        description="factor of the scores before softmax, a formula of dims: (D_nope + D_rope) ** -0.5"
+    )
+
+
+MLA_DECODE = FamilySection(
+    name="mla_decode",
+    doc="Decode of multi-head latent attention: one query a sequence, all heads share one latent key and value.",
+    compute=MlaDecodeCompute,
+    dims={
+        "B": DimRole("sequences"),
+        "H": DimRole("query heads"),
+        "S": DimRole("keys of the longest sequence"),
+        "D_nope": DimRole("width of the latent, which is key and value"),
+        "D_rope": DimRole("width of the rotary part of the key"),
+    },
+    tensors={
+        "q": TensorRole("latent part of the queries", ("B H D_nope",), dtypes=_DTYPES),
+        "q_pe": TensorRole("rotary part of the queries", ("B H D_rope",), same_as="q"),
+        "kv": TensorRole("latent cache, key and value", ("B S D_nope",), same_as="q"),
+        "k_pe": TensorRole("rotary part of the keys", ("B S D_rope",), same_as="q"),
+        "out": TensorRole("output", ("B H D_nope",), same_as="q", output=True),
+        "lse": TensorRole(
+            "log of the sum of exp of the scores, natural logarithm", ("B H",), ("float32",), optional=True, output=True
+        ),
+    },
+    tile={
+        "BLOCK_H": TileParam("heads of a block"),
+        "BLOCK_N": TileParam("keys of one step"),
+        "threads": TileParam("threads that compute", step=32),
+        "stages": TileParam("key blocks in flight", step=1),
+        "policy": TileParam(
+            "how warps divide the output tile",
+            kind="enum",
+            choices=("square", "full_row", "full_col"),
+            default="full_col",
+        ),
+        "num_split": TileParam(
+            'blocks that share the keys of one sequence; "auto" chooses by the grid and the SMs',
+            choices=("auto",),
+            default='"auto"',
+        ),
+    },
+    schedules={
+        "plain": "one key block after the other; TileLang arranges producer and consumers",
+        "delayed": "two warp groups; the second holds its half of P V back, to fill the tensor cores during softmax",
+        "seesaw": "two warp groups on alternate key blocks; each owns one half of the output",
+    },
+    example="""\
+[dims]
+B = { dynamic = true, max = 4096, doc = "sequences" }
+H = { values = [16, 64, 128], doc = "query heads" }
+S = { dynamic = true, max = 1_048_576, doc = "keys of a sequence" }
+D_nope = { values = [512] }
+D_rope = { values = [64] }
+
+[tensors]                      # these are the defaults; lse is there only if named
+q    = { shape = "B H D_nope", dtype = ["float16", "bfloat16"] }
+q_pe = { shape = "B H D_rope", dtype = "same_as(q)" }
+kv   = { shape = "B S D_nope", dtype = "same_as(q)" }
+k_pe = { shape = "B S D_rope", dtype = "same_as(q)" }
+out  = { shape = "B H D_nope", dtype = "same_as(q)" }
+lse  = { shape = "B H", dtype = "float32" }
+
+[compute]
+accum = "float32"
+scale = "(D_nope + D_rope) ** -0.5"
+
+[tile]
+BLOCK_H = 64
+BLOCK_N = 64
+threads = 256
+stages = 2
+policy = "full_col"            # two warp groups, 64 x 256 of the output each
+num_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, { use = "auto" } ]
+
+[target.sm_90a]
+""",
+    examples={
+        "Two warp groups, with the whole softmax in one of them": """\
+schedule = "delayed"
+
+[tile]
+BLOCK_H = 64
+BLOCK_N = 64
+threads = 256
+stages = 2
+policy = "full_col"
+num_split = 1
+""",
+        "bfloat16 only, and no log-sum-exp": """\
+[tensors]
+q = { shape = "B H D_nope", dtype = "bfloat16" }
+""",
+    },
+)
+
+SECTION = FamilySection(
+    name="attention",
+    doc="Attention: softmax(q k^T) v and its relatives.",
+    variants={"mla_decode": MLA_DECODE},
+)

@@ -1,0 +1,1 @@
+"""C = epilogue(A @ B)."""

@@ -1,0 +1,1 @@
+"""Normalisation of rows: RMS, layer, L2 and softmax."""

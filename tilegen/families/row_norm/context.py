@@ -1,0 +1,181 @@
+"""What the row_norm templates print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.expr import formula_to_tilelang, formula_to_torch, repeated_terms, to_python
+from tilegen.families.row_norm.plan import STATISTICS, has_row_layout, inputs, vector
+from tilegen.plan.build import dtype_bindings
+from tilegen.plan.instances import listed_values
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import Case
+    from tilegen.spec.model import Spec, Tensor
+
+PARAMETERS = ("BLOCK_C", "BLOCK_M", "threads", "blocks_per_sm")
+
+
+def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
+    """Names, shapes and formulas of the kernel and of its reference."""
+    compute: Any = spec.compute
+    dtypes = dtype_bindings(spec)[0]
+    read = inputs(spec)
+    cases = [case for cases in by_arch.values() for case in cases]
+    statistics = [name for _, name in STATISTICS[compute.norm]]
+    bindings, formula = repeated_terms(
+        compute.y.expr, prefix="z", taken={tensor.name for tensor in spec.tensors} | {"i", "j"} | set(statistics)
+    )
+    names = element_names(spec, read, statistics)
+    return {
+        "title": f"{spec.kernel}: y = {compute.y.text}, {compute.norm} statistics of each row of x (M, C), M dynamic.",
+        "public": public(spec),
+        "norm": compute.norm,
+        "eps": compute.eps,
+        "accum": compute.accum,
+        "vector": vector(dtypes),
+        "factory_parameters": list(PARAMETERS),
+        "own_layout": all(has_row_layout(case.tiles, dtypes) for case in cases),
+        "dtypes": spec.dtypes("x"),
+        "parameters": [(tensor.name, shape_text(tensor)) for tensor in (*read, spec.tensor("y"))],
+        "dtype_of": {tensor.name: dtype_text(spec, tensor) for tensor in spec.tensors},
+        "statistics": statistics,
+        "statistics_lines": statistics_lines(compute.norm, compute.eps, compute.accum),
+        "formula_text": f"y = {compute.y.text}",
+        "bindings": [(name, formula_to_tilelang(expr, names)) for name, expr in bindings],
+        "formula": formula_to_tilelang(formula, names),
+        "reference": formula_to_torch(compute.y.expr, {}),
+        **_api(spec, read),
+    }
+
+
+def public(spec: Spec) -> tuple[str, ...]:
+    names = (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up")
+    return (*names, f"{spec.kernel}_dispatch", "explain_dispatch") if spec.dispatch else names
+
+
+def element_names(spec: Spec, read: tuple[Tensor, ...], statistics: list[str]) -> dict[str, str]:
+    """The element of each input, in the accumulator's dtype, that belongs to row i and column j of the tile."""
+    accum = spec.compute.accum  # type: ignore[attr-defined]
+    index = {"M": "block * BLOCK_M + i", "C": "j"}
+    names = {
+        tensor.name: f'T.cast({tensor.name}[{", ".join(index[to_python(extent)] for extent in tensor.shape)}], "{accum}")'
+        for tensor in read
+    }
+    names["x"] = f'T.cast(x_row[i, j], "{accum}")'
+    return {**names, **{statistic: f"{statistic}[i]" for statistic in statistics}}
+
+
+def statistics_lines(norm: str, eps: float, accum: str) -> list[str]:
+    """The source that turns ``x_row`` into the row statistics of a norm."""
+    x = f'T.cast(x_row[i, j], "{accum}")'
+    over_tile, over_rows = "for i, j in T.Parallel(BLOCK_M, width):", "for i in T.Parallel(BLOCK_M):"
+    mean_square = [
+        over_tile,
+        f"    term[i, j] = {x} * {x}",
+        "T.reduce_sum(term, rstd, dim=1)",
+        over_rows,
+    ]
+    if norm == "rms":
+        return [*mean_square, f"    rstd[i] = T.rsqrt(rstd[i] * (1.0 / C) + {eps!r})"]
+    if norm == "l2":
+        return [*mean_square, f"    rstd[i] = T.rsqrt(rstd[i] + {eps!r})"]
+    if norm == "layer":
+        return [
+            over_tile,
+            f"    term[i, j] = {x}",
+            "T.reduce_sum(term, mean, dim=1)",
+            over_rows,
+            "    mean[i] = mean[i] * (1.0 / C)",
+            "# The variance about the mean, not E[x^2] - mean^2, which cancels. Columns past C do not count.",
+            over_tile,
+            f"    centred = {x} - mean[i]",
+            "    term[i, j] = T.if_then_else(j < C, centred * centred, 0.0)",
+            "T.reduce_sum(term, rstd, dim=1)",
+            over_rows,
+            f"    rstd[i] = T.rsqrt(rstd[i] * (1.0 / C) + {eps!r})",
+        ]
+    return [
+        "# Columns past C must not win the maximum.",
+        over_tile,
+        f'    term[i, j] = T.if_then_else(j < C, {x}, -T.infinity("{accum}"))',
+        "T.reduce_max(term, row_max, dim=1)",
+        over_tile,
+        "    term[i, j] = T.exp(term[i, j] - row_max[i])",
+        "T.reduce_sum(term, row_sum, dim=1)",
+    ]
+
+
+def shape_text(tensor: Tensor) -> str:
+    inner = ", ".join(to_python(extent) for extent in tensor.shape)
+    return f"({inner},)" if len(tensor.shape) == 1 else f"({inner})"
+
+
+def dtype_text(spec: Spec, tensor: Tensor) -> str:
+    """``dtype`` for a tensor that follows x, else the dtype itself."""
+    follows = tensor
+    while follows.same_as is not None:
+        follows = spec.tensor(follows.same_as)
+    return "dtype" if follows.name == "x" else f'"{spec.dtypes(tensor.name)[0]}"'
+
+
+GOLDEN_ROWS = 5
+
+
+def golden_cases(spec: Spec) -> list[dict[str, Any]]:
+    """A few rows of the narrowest and the widest listed width, in each dtype."""
+    widths = listed_values(spec.dim("C"))
+    return [
+        {"name": f"{dtype}-M{GOLDEN_ROWS}-C{width}", "dims": {"M": GOLDEN_ROWS, "C": width}, "dtype": dtype, "seed": 0}
+        for dtype in spec.dtypes("x")
+        for width in sorted({min(widths), max(widths)})
+    ]
+
+
+def _widths(spec: Spec) -> str:
+    widths = listed_values(spec.dim("C"))
+    return f"({widths[0]},)" if len(widths) == 1 else str(tuple(widths))
+
+
+def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
+    """What the public functions say and check of each tensor."""
+    kinds = {tensor.name: " ".join(to_python(extent) for extent in tensor.shape) for tensor in read}
+    check = {"C": "(C,)", "M": "(M,)", "M C": "x.shape"}
+    said = {"C": "(C,)", "M": "(M,)", "M C": "(..., C), as x"}
+    words = {name: f"{said[kind]}, {' or '.join(spec.dtypes(name))}" for name, kind in kinds.items()}
+    words["x"] = f"(..., C), {' or '.join(spec.dtypes('x'))}; leading axes are flattened to M"
+
+    def checked(name: str) -> str:
+        follows = dtype_text(spec, spec.tensor(name)) == "dtype"
+        return "(x.dtype,)" if follows else f"(torch.{spec.dtypes(name)[0]},)"
+
+    names = list(kinds)
+    out = spec.tensor("y")
+    return {
+        "inputs": names,
+        "typed_inputs": ", ".join(f"{name}: torch.Tensor" for name in names),
+        "described": {**words, "y": f"(..., C), {' or '.join(spec.dtypes('y'))}"},
+        "check_shape": {name: check[kind] for name, kind in kinds.items()},
+        "tensor_kind": kinds,
+        "dtypes_of": {name: checked(name) for name in (*names, "y")},
+        "out_dtype": "x.dtype" if dtype_text(spec, out) == "dtype" else f"torch.{spec.dtypes('y')[0]}",
+        "flat": {name: f"{name}.view(M, C)" if kind == "M C" else name for name, kind in kinds.items()},
+        "input_dtype": {
+            name: "dtype" if dtype_text(spec, spec.tensor(name)) == "dtype" else f"torch.{spec.dtypes(name)[0]}"
+            for name in names
+        },
+        "widths_text": _widths(spec),
+        "matrix_inputs": [name for name, kind in kinds.items() if kind == "M C" and name != "x"],
+        "outside_arguments": ", ".join(
+            f"x.new_zeros({ {'M C': '(64, 24)', 'C': '24', 'M': '64'}[kind] })" for kind in kinds.values()
+        ),
+        "preferred": [
+            (to_python(rule.when) if rule.when is not None else "True", rule.when_text or "every shape", rule.call)
+            for rule in spec.dispatch
+        ],
+        "column_inputs": [name for name, kind in kinds.items() if kind == "C"],
+        "row_inputs": [name for name, kind in kinds.items() if kind == "M"],
+        "uses_m": "M" in {symbol.name for symbol in spec.compute.y.expr.free_symbols},  # type: ignore[attr-defined]
+        "uses_c": "C" in {symbol.name for symbol in spec.compute.y.expr.free_symbols},  # type: ignore[attr-defined]
+    }

@@ -1,0 +1,144 @@
+"""The tile plan of a row norm: statistics over each row of x (M, C), then an elementwise formula. M is dynamic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, symbol
+from tilegen.lowering.legal import is_power_of_two
+from tilegen.plan.model import (
+    ITEMSIZE,
+    Buffer,
+    Case,
+    Copy,
+    Elementwise,
+    KernelPlan,
+    Launch,
+    Op,
+    Reduce,
+    RowPass,
+    Scope,
+    TilePlan,
+)
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec, Tensor
+    from tilegen.targets import Target
+
+VECTOR_BYTES = 16
+STATISTICS = {
+    "rms": (("sum", "rstd"),),
+    "l2": (("sum", "rstd"),),
+    "layer": (("sum", "mean"), ("sum", "rstd")),
+    "softmax": (("max", "row_max"), ("sum", "row_sum")),
+}
+"""The reductions of each norm in program order, and the row statistic that each gives."""
+
+
+def inputs(spec: Spec) -> tuple[Tensor, ...]:
+    """x and every tensor that the formula reads, in the order of the spec."""
+    used = free_names(spec.compute.y.expr)  # type: ignore[attr-defined]
+    return tuple(tensor for tensor in spec.tensors if not tensor.output and (tensor.name == "x" or tensor.name in used))
+
+
+def vector(dtypes: Mapping[str, str]) -> int:
+    """Elements of x in one 16-byte access."""
+    return VECTOR_BYTES // ITEMSIZE[dtypes["x"]]
+
+
+def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> dict[str, Any]:
+    """The tile values that the spec leaves out: 16 lanes a row, two rows a thread, as many blocks as registers allow."""
+    given: dict[str, Any] = {"schedule": spec.schedule_for(target.arch) or "one_pass", **tiles}
+    given.setdefault("threads", 128)
+    given.setdefault("BLOCK_C", 16 * vector(dtypes))
+    lanes = maximum(floor_div(given["BLOCK_C"], vector(dtypes)), 1)
+    given.setdefault("BLOCK_M", maximum(floor_div(given["threads"], lanes), 1))
+    given.setdefault("blocks_per_sm", 1)
+    return {name: value for name, value in given.items() if name not in tiles}
+
+
+def has_row_layout(tiles: Mapping[str, Any], dtypes: Mapping[str, str]) -> bool:
+    """Whether BLOCK_C gives each row a power of two of lanes, so that the source can lay the fragment out itself."""
+    block_c = tiles["BLOCK_C"]
+    if not isinstance(block_c, int):
+        return False
+    return block_c % vector(dtypes) == 0 and is_power_of_two(block_c // vector(dtypes))
+
+
+def plan(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> TilePlan:
+    """The plan of one instance. The case must hold every tile value (see :func:`derive`)."""
+    m, c = symbol("M"), symbol("C")
+    moved = sum((_elements(tensor) * ITEMSIZE[dtypes[tensor.name]] for tensor in inputs(spec)), start=0)
+    return TilePlan(
+        spec=spec,
+        target=target,
+        schedule=case.tiles["schedule"],
+        dtypes=dtypes,
+        case=case,
+        kernels=(_one_pass(spec, dtypes, case.tiles),),
+        flops=8 * m * c,
+        bytes_moved=moved + m * c * ITEMSIZE[dtypes["y"]],
+    )
+
+
+def _elements(tensor: Tensor) -> Size:
+    return multiply(*tensor.shape)
+
+
+def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> KernelPlan:
+    m, c = symbol("M"), symbol("C")
+    block_m, block_c = tiles["BLOCK_M"], tiles["BLOCK_C"]
+    own_layout = has_row_layout(tiles, dtypes)
+    width = multiply(ceil_div(c, block_c), block_c)
+    rows = RowPass(
+        c,
+        ITEMSIZE[dtypes["x"]],
+        floor_div(block_c, vector(dtypes)),
+        block_m,
+        ("tile.BLOCK_M", "tile.BLOCK_C", "dims.C"),
+    )
+    return KernelPlan(
+        name=spec.kernel,
+        launch=Launch(grid=(ceil_div(m, block_m),), threads=tiles["threads"], decided_by=("dims.M",)),
+        buffers=(*_global(spec, dtypes), *_fragments(spec, dtypes, block_m, width, own_layout)),
+        body=_program(spec, block_m, width),
+        row_passes=(rows,) if own_layout else (),
+    )
+
+
+def _global(spec: Spec, dtypes: Mapping[str, str]) -> tuple[Buffer, ...]:
+    tensors = (*inputs(spec), spec.tensor("y"))
+    return tuple(
+        Buffer(tensor.name, Scope.GLOBAL, tensor.shape, dtypes[tensor.name], decided_by=("dims.C",))
+        for tensor in tensors
+    )
+
+
+def _fragments(
+    spec: Spec, dtypes: Mapping[str, str], block_m: Size, width: Size, own_layout: bool
+) -> tuple[Buffer, ...]:
+    accum = spec.compute.accum  # type: ignore[attr-defined]
+    keys = ("tile.BLOCK_M", "tile.BLOCK_C")
+    tile = (block_m, width)
+    statistics = [name for _, name in STATISTICS[spec.compute.norm]]  # type: ignore[attr-defined]
+    return (
+        Buffer("x_row", Scope.FRAGMENT, tile, dtypes["x"], 1, keys, "rows of x", annotated=own_layout),
+        Buffer("term", Scope.FRAGMENT, tile, accum, 1, keys, "what a reduction adds up", annotated=own_layout),
+        *(Buffer(name, Scope.FRAGMENT, (block_m,), accum, 1, keys[:1], "one a row") for name in statistics),
+    )
+
+
+def _program(spec: Spec, block_m: Size, width: Size) -> tuple[Op, ...]:
+    c = symbol("C")
+    tile = (block_m, width)
+    keys = ("tile.BLOCK_M", "tile.BLOCK_C")
+    body: list[Op] = [Copy("x", "x_row", tile, row_pitch=c, may_overrun=True, decided_by=keys)]
+    for kind, statistic in STATISTICS[spec.compute.norm]:  # type: ignore[attr-defined]
+        body += [
+            Elementwise("term", ("x_row",), tile),
+            Reduce(kind, "term", statistic, 1, c, keys),
+        ]
+    names = tuple(tensor.name for tensor in inputs(spec))
+    body.append(Elementwise("y", ("x_row", *names[1:]), tile, what=spec.compute.y.text))  # type: ignore[attr-defined]
+    return tuple(body)

@@ -1,0 +1,136 @@
+"""The spec section of the row_norm family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, FormulaNames, TensorRole, TileParam
+
+# The row statistics that each norm computes, by the names its formula may use.
+STATISTICS: dict[str, tuple[str, ...]] = {
+    "rms": ("rstd",),
+    "layer": ("mean", "rstd"),
+    "l2": ("rstd",),
+    "softmax": ("row_max", "row_sum"),
+}
+
+
+class RowNormCompute(Compute):
+    """`[compute]` of a row norm."""
+
+    norm: Literal["rms", "layer", "l2", "softmax"] = Field(
+        description="the row statistics: rms and l2 give rstd, layer mean and rstd, softmax row_max and row_sum"
+    )
+    eps: float = Field(
+        default=0.0, ge=0.0, lt=1.0, description="added to the mean square (rms, layer) or sum of squares (l2)"
+    )
+    accum: Literal["float32", "float64", "float16", "bfloat16"] = Field(
+        default="float32", description="dtype of the row statistics"
+    )
+    y: Annotated[
+        Formula,
+        FormulaNames(
+            {
+                "x": "one element of the row",
+                "rstd": "1 / sqrt(mean(x ** 2) + eps) for rms, of the centred row for layer, of the sum for l2",
+                "mean": "mean of the row (layer)",
+                "row_max": "greatest element of the row (softmax)",
+                "row_sum": "sum of exp(x - row_max) over the row (softmax)",
+            },
+            extra=True,
+            dims=True,
+        ),
+    ] = Field(description="what is stored, as a formula of x, the row statistics, gamma, beta and further tensors")
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        used = {s.name for s in self.y.expr.free_symbols}
+        allowed = STATISTICS[self.norm]
+        for name in sorted({s for group in STATISTICS.values() for s in group} & used - set(allowed)):
+            yield "y", f'norm = "{self.norm}" has no `{name}`', f"it computes {' and '.join(allowed)}"
+        if self.norm == "softmax" and self.eps:
+            yield "eps", "softmax has no eps", "leave it out"
+
+
+SECTION = FamilySection(
+    name="row_norm",
+    doc="Normalisation of each row of a matrix, with an elementwise formula: RMS, layer and L2 norm, softmax.",
+    compute=RowNormCompute,
+    dims={
+        "M": DimRole("rows; leading axes of the input are flattened to it"),
+        "C": DimRole("length of a row"),
+    },
+    tensors={
+        "x": TensorRole("input", ("M C",)),
+        "gamma": TensorRole("weight of each column", ("C",), optional=True),
+        "beta": TensorRole("bias of each column", ("C",), optional=True),
+        "y": TensorRole("output", ("M C",), output=True),
+    },
+    extra_shapes=("C", "M", "M C"),
+    tile={
+        "BLOCK_M": TileParam("rows of a block", step=1),
+        "BLOCK_C": TileParam("columns that the lanes of a row take in one sweep: 16 bytes each"),
+        "threads": TileParam("threads of a block", step=32),
+        "blocks_per_sm": TileParam("blocks that registers must leave room for on one SM", default="1", step=1),
+    },
+    schedules={
+        "one_pass": "the row stays in registers: x is read once",
+        "two_pass": "x is read twice: statistics, then the formula",
+    },
+    example="""\
+[dims]
+M = { dynamic = true, max = 16_777_216, doc = "rows; leading axes are flattened to it" }
+C = { values = [256, 512, 1024], also = "C % 32 == 0 and C <= 4096" }
+
+[tensors]
+x     = { shape = "M C", dtype = ["float16", "bfloat16"] }
+gamma = { shape = "C",   dtype = "same_as(x)" }
+y     = { shape = "M C", dtype = "same_as(x)" }
+
+[compute]
+norm = "rms"                   # rms | layer | l2 | softmax
+eps = 1e-5
+accum = "float32"              # a float16 sum of squares overflows
+y = "x * rstd * gamma"         # a formula of x, the row statistics and further tensors
+
+[tile]                         # BLOCK_C by the divisor of C: the first rule that holds is used
+BLOCK_C = [ { use = 128, when = "C % 128 == 0" }, { use = 64, when = "C % 64 == 0" }, { use = 32 } ]
+threads = 128
+BLOCK_M = "16 * threads // BLOCK_C"
+
+[target.sm_90a]
+""",
+    examples={
+        "Layer norm": """\
+schedule = "one_pass"
+
+[tensors]
+x     = { shape = "M C", dtype = "bfloat16" }
+gamma = { shape = "C", dtype = "float32" }
+beta  = { shape = "C", dtype = "float32" }
+y     = { shape = "M C", dtype = "same_as(x)" }
+
+[compute]
+norm = "layer"
+eps = 1e-5
+accum = "float32"
+y = "(x - mean) * rstd * gamma + beta"
+""",
+        "Softmax": """\
+[compute]
+norm = "softmax"
+y = "exp(x - row_max) / row_sum"
+""",
+        "Rows so wide that they are read twice, two blocks on an SM": """\
+schedule = "two_pass"
+
+[tile]
+BLOCK_M = 1
+BLOCK_C = 1024
+threads = 256
+blocks_per_sm = 2
+""",
+    },
+)

@@ -1,0 +1,42 @@
+"""From a spec to its plans: dtype bindings, derived tile values, and the family's plan."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilegen.families.family import family_of
+from tilegen.targets import target as chip
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import Case, TilePlan
+    from tilegen.spec.model import Spec
+
+
+def dtype_bindings(spec: Spec) -> list[dict[str, str]]:
+    """Every choice of a dtype for each tensor: those that list several vary, those that are ``same_as`` follow."""
+    free = [tensor for tensor in spec.tensors if tensor.same_as is None]
+    bindings = []
+    for choice in itertools.product(*(tensor.dtypes or ("float32",) for tensor in free)):
+        chosen = {tensor.name: dtype for tensor, dtype in zip(free, choice, strict=True)}
+        bindings.append({tensor.name: _followed(spec, tensor.name, chosen) for tensor in spec.tensors})
+    return bindings
+
+
+def _followed(spec: Spec, name: str, chosen: Mapping[str, str]) -> str:
+    while name not in chosen:
+        name = spec.tensor(name).same_as or name
+    return chosen[name]
+
+
+def complete_case(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
+    """The case with every tile value that the spec leaves out, as the family derives it."""
+    derived = family_of(spec).derive(spec, chip(arch), dtypes, case.tiles)
+    return replace(case, tiles={**case.tiles, **derived}, chosen={**dict.fromkeys(derived, -1), **case.chosen})
+
+
+def plan_of(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> TilePlan:
+    """The plan of one instance: a target, a dtype for each tensor, and a case of the tile rules."""
+    return family_of(spec).plan(spec, chip(arch), dtypes, complete_case(spec, arch, dtypes, case))

@@ -1,0 +1,89 @@
+"""The cases of a spec: every way through its tile rules that some declared shape takes.
+
+A tile parameter is a list of first-match rules. Picking one rule for each parameter gives a case; its condition is that
+those rules match and no earlier one does. Cases that no declared shape reaches are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.check.domain import Domain, domain_of
+from tilegen.check.prover import satisfiable
+from tilegen.expr import all_of, free_names, negate, substitute
+from tilegen.plan.model import Case
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec, TileValue
+
+
+def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
+    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed
+    values."""
+    values = spec.tile_for(arch)
+    domain = domain_of(spec)
+    yield from _extend(
+        Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), evaluation_order(values), values, domain
+    )
+
+
+def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:
+    """The parameters so that each comes after those that it mentions. The loader has refused cycles."""
+    done: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in done or name not in values:
+            return
+        for rule in values[name].rules:
+            for other in sorted(_mentions(rule.use) | _mentions(rule.when)):
+                visit(other)
+        done.append(name)
+
+    for name in values:
+        visit(name)
+    return done
+
+
+def _mentions(expression: Any) -> frozenset[str]:
+    return free_names(expression) if hasattr(expression, "free_symbols") else frozenset()
+
+
+def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], domain: Domain) -> Iterator[Case]:
+    if not names:
+        yield case
+        return
+    name, rest = names[0], names[1:]
+    if name in case.tiles:
+        yield from _extend(case, rest, values, domain)
+        return
+    passed: Any = True
+    for index, rule in enumerate(values[name].rules):
+        when = True if rule.when is None else substitute(rule.when, case.tiles)
+        condition = all_of(case.condition, passed, when)
+        if satisfiable(condition, domain):
+            use = substitute(rule.use, case.tiles) if hasattr(rule.use, "free_symbols") else rule.use
+            guard = all_of(case.guard, when)
+            grown = Case(condition, {**case.tiles, name: use}, {**case.chosen, name: index}, guard)
+            yield from _extend(grown, rest, values, domain)
+        passed = all_of(passed, negate(when))
+
+
+def cases_before(spec: Spec, arch: str, name: str) -> Iterator[Case]:
+    """The cases of the parameters that ``name`` depends on: where, and with which values, its rules are evaluated."""
+    values = spec.tile_for(arch)
+    before = [other for other in evaluation_order(values) if _before(other, name, values)]
+    return _extend(Case(True, {}, {}), before, values, domain_of(spec))
+
+
+def _before(other: str, name: str, values: Mapping[str, TileValue]) -> bool:
+    """Whether the conditions of ``name`` depend, at any depth, on ``other``."""
+    seen: set[str] = set()
+    pending = [name]
+    while pending:
+        for rule in values[pending.pop()].rules:
+            for mention in (_mentions(rule.use) | _mentions(rule.when)) & values.keys():
+                if mention not in seen:
+                    seen.add(mention)
+                    pending.append(mention)
+    return other in seen

@@ -1,0 +1,288 @@
+"""The tile plan: what one kernel keeps where, and which tile operations run over it.
+
+A plan is built by a family for one *instance*: a target, one dtype for each tensor, and one case of the spec's tile
+rules (so every tile value is known). Sizes are Python ints where they are known and sympy expressions over the dims of
+the spec where they are not, so that a rule writes its arithmetic once and holds for a number and for a whole range.
+
+The plan is read twice: the rules turn it into obligations (``tilegen.check``), and the template prints it
+(``tilegen.emit``). After rendering, ``tilegen.verify`` reads TileLang's own IR of the rendered source and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilegen.expr import Size
+    from tilegen.spec.model import Spec
+    from tilegen.targets import Target
+
+ITEMSIZE = {
+    "float64": 8,
+    "float32": 4,
+    "tfloat32": 4,
+    "int32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+}
+"""Bytes of one element of each dtype that a spec may name."""
+
+
+class Scope(StrEnum):
+    """Memory level of a buffer, in TileLang's own words."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    FRAGMENT = "fragment"
+    BARRIER = "barrier"
+
+
+class LoopKind(StrEnum):
+    SERIAL = "serial"
+    UNROLLED = "unrolled"
+    PIPELINED = "pipelined"
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One named block of memory.
+
+    ``shape`` is what the source allocates, in elements; ``stages`` is how many copies TileLang's pipeline makes of it.
+    ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
+    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the
+    source gives its layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of
+    the block do. ``decided_by`` names the spec keys that fix its size: a finding points there.
+    """
+
+    name: str
+    scope: Scope
+    shape: tuple[Size, ...]
+    dtype: str
+    stages: Size = 1
+    decided_by: tuple[str, ...] = ()
+    holds: str = ""
+    life: tuple[int, int] = (0, 0)
+    alignment: int = 16
+    owners: Size | None = None
+    count: Size = 1
+    annotated: bool = False
+
+    @property
+    def elements(self) -> Size:
+        total: Size = 1
+        for extent in self.shape:
+            total = total * extent
+        return total
+
+    @property
+    def itemsize(self) -> int:
+        return ITEMSIZE[self.dtype]
+
+    @property
+    def nbytes(self) -> Size:
+        """Bytes of all stages."""
+        return self.elements * self.itemsize * self.stages
+
+
+@dataclass(frozen=True)
+class Copy:
+    """``T.copy`` (or ``T.tma_copy``) of one tile; ``extents`` are the tile's, in elements.
+
+    ``row_pitch`` is the element stride between the rows of the global side, ``None`` where neither side is global.
+    ``may_overrun`` says that the last tile can hang over the end of the tensor.
+    """
+
+    src: str
+    dst: str
+    extents: tuple[Size, ...]
+    row_pitch: Size | None = None
+    may_overrun: bool = False
+    explicit_tma: bool = False
+    decided_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """``acc (m, n) += op(a) (m, k) @ op(b) (k, n)`` on one thread block.
+
+    ``threads`` are those that run it, where not the whole block does. ``decided_by`` names the spec keys behind m, n, k
+    and the warps, in that order; ``dtype_at`` and ``operand_at`` those of the operand dtype and of the layout of B.
+    """
+
+    a: str
+    b: str
+    acc: str
+    m: Size
+    n: Size
+    k: Size
+    dtype: str
+    accum: str
+    transpose_a: bool = False
+    transpose_b: bool = False
+    policy: str = "square"
+    threads: Size | None = None
+    a_in_registers: bool = False
+    decided_by: tuple[str, ...] = ()
+    dtype_at: str = "tensors"
+    operand_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """``T.reduce_<kind>(src, dst, dim=axis)``; ``length`` is the extent that disappears."""
+
+    kind: str
+    src: str
+    dst: str
+    axis: int
+    length: Size
+    decided_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """A ``T.Parallel`` nest over ``extents`` that writes ``writes`` from ``reads``."""
+
+    writes: str
+    reads: tuple[str, ...]
+    extents: tuple[Size, ...]
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Fill:
+    buffer: str
+    value: float = 0.0
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over tiles. ``runtime_trips``: the number of trips follows a dynamic dim, so it may be as low as one."""
+
+    kind: LoopKind
+    variable: str
+    trips: Size
+    body: tuple[Op, ...]
+    stages: Size = 0
+    decided_by: tuple[str, ...] = ()
+    runtime_trips: bool = False
+
+
+Op = Copy | Gemm | Reduce | Elementwise | Fill | Loop
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Grid extents (x, y, z order) and threads as the source writes them.
+
+    ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds.
+    """
+
+    grid: tuple[Size, ...]
+    threads: Size
+    producer_threads: Size = 0
+    decided_by: tuple[str, ...] = ()
+
+    @property
+    def block_threads(self) -> Size:
+        return self.threads + self.producer_threads
+
+
+@dataclass(frozen=True)
+class RowPass:
+    """How a block walks over rows: ``lanes`` neighbouring threads share one of ``length`` elements."""
+
+    length: Size
+    itemsize: int
+    lanes: Size
+    block_rows: Size
+    decided_by: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """One ``T.Kernel``: its launch, its buffers and its tile program.
+
+    ``barriers`` counts its mbarriers, TileLang's own included. ``predicted`` are facts that lowering must show
+    (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
+    """
+
+    name: str
+    launch: Launch
+    buffers: tuple[Buffer, ...]
+    body: tuple[Op, ...]
+    barriers: int = 0
+    row_passes: tuple[RowPass, ...] = ()
+    predicted: Mapping[str, Any] = field(default_factory=dict)
+
+    def buffer(self, name: str) -> Buffer:
+        for buffer in self.buffers:
+            if buffer.name == name:
+                return buffer
+        raise KeyError(f"kernel {self.name} has no buffer {name}")
+
+    def scope(self, scope: Scope) -> tuple[Buffer, ...]:
+        return tuple(buffer for buffer in self.buffers if buffer.scope is scope)
+
+    def ops(self) -> Iterator[tuple[Op, tuple[Loop, ...]]]:
+        """Every operation with the loops around it, outermost first."""
+        yield from _walk(self.body, ())
+
+    def find(self, kind: type) -> Iterator[tuple[Any, tuple[Loop, ...]]]:
+        return ((op, loops) for op, loops in self.ops() if isinstance(op, kind))
+
+
+def _walk(body: tuple[Op, ...], loops: tuple[Loop, ...]) -> Iterator[tuple[Op, tuple[Loop, ...]]]:
+    for op in body:
+        yield op, loops
+        if isinstance(op, Loop):
+            yield from _walk(op.body, (*loops, op))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way through the tile rules of a spec: which rule each parameter takes, and where in the domain that holds.
+
+    ``tiles`` maps each parameter to its value; ``chosen`` to the index of its rule (-1: fixed or derived, not by a
+    rule). ``condition`` is the exact claim over the dims: the chosen rules match and no earlier one does. ``guard``
+    says only that the chosen rules match; where the cases are tried in order, first match, that is enough.
+    """
+
+    condition: Any
+    tiles: Mapping[str, Any]
+    chosen: Mapping[str, int]
+    guard: Any = True
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.tiles.items())
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """Everything tilegen knows of one instance before TileLang sees it."""
+
+    spec: Spec
+    target: Target
+    schedule: str
+    dtypes: Mapping[str, str]
+    case: Case
+    kernels: tuple[KernelPlan, ...]
+    flops: Size = 0
+    bytes_moved: Size = 0
+
+    @property
+    def io_itemsize(self) -> int:
+        """Bytes of an element of the first tensor, which row fragments are loaded from."""
+        return ITEMSIZE[next(iter(self.dtypes.values()))]
+
+    @property
+    def tiles(self) -> Mapping[str, Any]:
+        return self.case.tiles

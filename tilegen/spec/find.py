@@ -1,0 +1,92 @@
+"""Which spec files a command is to read: files, folders and kernel names, as they are given on the command line."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+
+FOLDER = Path("specs")
+"""Where specs stand when a command names none, and where kernel names are looked up."""
+
+
+class NoSpecError(Exception):
+    """An argument that names no spec; the message says what was looked for, and what is near."""
+
+
+def find_specs(arguments: Iterable[str]) -> list[Path]:
+    """The spec files that the arguments name, each once, in order; those of ``specs/`` where there are no arguments.
+
+    A folder gives every ``.toml`` file under it. Anything that is no path is the name of a kernel in ``specs/``. Raises
+    :class:`NoSpecError`.
+    """
+    found: dict[Path, None] = {}
+    for argument in list(arguments) or [str(FOLDER)]:
+        found.update(dict.fromkeys(_named(argument)))
+    return list(found)
+
+
+def find_kernel(argument: str) -> Path:
+    """The one spec file that a path or a kernel name stands for. Raises :class:`NoSpecError`."""
+    found = list(_named(argument))
+    if len(found) > 1:
+        raise NoSpecError(f"`{argument}` holds {len(found)} specs; name one: {', '.join(map(str, found[:8]))}")
+    return found[0]
+
+
+def _named(argument: str) -> Iterator[Path]:
+    path = Path(argument)
+    try:
+        is_folder, exists = path.is_dir(), path.exists()
+    except (OSError, ValueError):
+        raise NoSpecError(f"`{_printable(argument)}` is no path and no kernel name") from None
+    if is_folder:
+        specs = specs_in(path)
+        if not specs:
+            raise NoSpecError(f"the folder {argument} has no spec (no .toml file)")
+        yield from specs
+    elif exists:
+        yield path
+    else:
+        yield _kernel(argument)
+
+
+def specs_in(folder: Path) -> list[Path]:
+    """Every ``.toml`` file under a folder, sorted; hidden folders and measurements (``*.tune.toml``) are left out."""
+    return sorted(
+        path
+        for path in folder.rglob("*.toml")
+        if path.is_file()
+        and not path.name.endswith(".tune.toml")
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
+def _kernel(name: str) -> Path:
+    if not FOLDER.is_dir():
+        raise NoSpecError(
+            f"there is no file or folder `{_printable(name)}`, and no folder {FOLDER}/ to look for a kernel in"
+        )
+    names: dict[str, Path] = {}
+    for path in specs_in(FOLDER):
+        names.setdefault(_kernel_of(path) or path.stem, path)
+    if name in names:
+        return names[name]
+    near = get_close_matches(name[:64], names, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"kernels of {FOLDER}/: {', '.join(names) or 'none'}"
+    raise NoSpecError(f"there is no file, folder or kernel `{_printable(name)}`; {hint}")
+
+
+def _kernel_of(path: Path) -> str | None:
+    """The kernel that a spec file names; None where the file cannot be read that far."""
+    try:
+        name = tomllib.loads(path.read_bytes().decode("utf-8")).get("kernel")
+    except (OSError, ValueError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _printable(text: str) -> str:
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= 80 else text[:77] + "..."

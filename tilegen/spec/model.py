@@ -1,0 +1,229 @@
+"""A kernel spec as a value: frozen, typed, every field with its place in the file.
+
+Sizes (`int | sympy.Expr`) and conditions (`bool | sympy Boolean`) are built by `tilegen.spec.loading` from text and are
+not validated again here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr
+
+from tilegen.expr import Condition, Range, Size, evaluate, narrowed
+from tilegen.spec.document import Document, parse_path
+from tilegen.spec.section import Compute, FamilySection
+from tilegen.spec.source import Span
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class Dim(_Value):
+    """One dim and its domain: the union of `values`, of the points where `also` holds, and of a range, all within
+    `min`, `max` and `multiple_of`. A `dynamic` dim is a run-time symbol; its `values` are tested ahead.
+    """
+
+    name: str
+    values: tuple[int, ...] = ()
+    also: Condition | None = None
+    also_text: str = ""
+    min: int | None = None
+    max: int | None = None
+    multiple_of: int | None = None
+    dynamic: bool = False
+    doc: str = ""
+
+    @property
+    def is_listed(self) -> bool:
+        """True if the domain is `values` and nothing else."""
+        return not self.dynamic and self.also is None and (self.min, self.max, self.multiple_of) == (None, None, None)
+
+    @property
+    def range(self) -> Range:
+        """An interval and a divisor that hold for the whole domain; a dim is at least 1."""
+        ruled = Range(self.min or 1, self.max, self.multiple_of or 1)
+        if self.also is not None:
+            ruled = narrowed(self.also, self.name, ruled)
+        if self.dynamic or not self.values:
+            return ruled
+        listed = Range(min(self.values), max(self.values), math.gcd(*self.values))
+        return listed if self.is_listed else listed.union(ruled)
+
+    def contains(self, size: int) -> bool:
+        """True if `size` is in the domain."""
+        if size in self.values and not self.dynamic:
+            return True
+        low, high, step = self.min or 1, self.max, self.multiple_of or 1
+        if size < low or (high is not None and size > high) or size % step:
+            return False
+        if self.also is not None:
+            return bool(evaluate(self.also, {self.name: size}))
+        return not self.is_listed
+
+
+class Tensor(_Value):
+    """One tensor. `dtypes` are the choices, or None where the dtype is that of tensor `same_as`. `role` is its name in
+    the family, or None for a further tensor; `output` tensors are written.
+    """
+
+    name: str
+    shape: tuple[Size, ...]
+    dtypes: tuple[str, ...] | None = None
+    same_as: str | None = None
+    role: str | None = None
+    output: bool = False
+    doc: str = ""
+
+
+class Scalar(_Value):
+    """A number given at run time."""
+
+    name: str
+    dtype: str
+    doc: str = ""
+
+
+class Swizzle(_Value):
+    """Order of the output tiles: panels of `panel` tiles, walked by `order`."""
+
+    panel: int
+    order: Literal["row", "column"]
+
+
+class TileRule(_Value):
+    """One rule of a tile value: `use` where `when` holds (always, if None) and no earlier rule does.
+
+    `use` is a size, a word of the parameter ("square", "auto"), a bool or a Swizzle; the texts are as written.
+    """
+
+    use: Any
+    when: Condition | None = None
+    use_text: str
+    when_text: str = ""
+    span: Span
+
+
+class TileValue(_Value):
+    """The value of a tile parameter: the first rule whose condition holds."""
+
+    rules: tuple[TileRule, ...]
+
+
+class Target(_Value):
+    """A chip to build for, with what differs on it."""
+
+    arch: str
+    tile: dict[str, TileValue] = {}
+    schedule: str | None = None
+    span: Span
+
+
+class Prefer(_Value):
+    """A callable "module.sub:function" that takes over where `when` holds (always, if None)."""
+
+    when: Condition | None = None
+    when_text: str = ""
+    call: str
+    span: Span
+
+
+class Allow(_Value):
+    """A rule whose findings are accepted, with the reason."""
+
+    rule: str
+    reason: str
+    span: Span
+
+
+class GoldenCase(_Value):
+    """One golden case: a value for each dim, and a dtype where the spec has several."""
+
+    dims: dict[str, int]
+    dtype: str | None = None
+    span: Span
+
+
+class Tolerance(_Value):
+    """Tolerances in place of the derived ones, with the reason."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    reason: str
+    span: Span
+
+
+class Spec(_Value):
+    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file."""
+
+    path: str
+    sha256: str
+    kernel: str
+    family: str
+    variant: str | None = None
+    schedule: str | None = None
+    doc: str = ""
+    dims: tuple[Dim, ...]
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[Scalar, ...] = ()
+    compute: Compute
+    tile: dict[str, TileValue]
+    targets: tuple[Target, ...]
+    dispatch: tuple[Prefer, ...] = ()
+    allow: tuple[Allow, ...] = ()
+    tests: tuple[GoldenCase, ...] = ()
+    tolerance: Tolerance | None = None
+
+    _document: Document = PrivateAttr()
+    _section: FamilySection = PrivateAttr()
+
+    def span(self, path: str) -> Span:
+        """Where the value at `path` ("dims.M.max", "tile.BLOCK_C[1].when") stands; the nearest parent if absent."""
+        return self._document.span(parse_path(path))
+
+    def key_span(self, path: str) -> Span:
+        """Where the key at `path` stands."""
+        return self._document.key_span(parse_path(path))
+
+    def has(self, path: str) -> bool:
+        """True if the file itself gives the value at `path`."""
+        return parse_path(path) in self._document.places
+
+    def dim(self, name: str) -> Dim:
+        """The dim of that name; KeyError if there is none."""
+        dim: Dim = _named(self.dims, name)
+        return dim
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor of that name; KeyError if there is none."""
+        tensor: Tensor = _named(self.tensors, name)
+        return tensor
+
+    def dtypes(self, name: str) -> tuple[str, ...]:
+        """The dtypes that tensor `name` may have, `same_as` followed."""
+        tensor = self.tensor(name)
+        while tensor.same_as is not None:
+            tensor = self.tensor(tensor.same_as)
+        return tensor.dtypes or ()
+
+    def tile_for(self, arch: str) -> dict[str, TileValue]:
+        """The tile values on `arch`: those of `[tile]`, with the target's own in their place."""
+        return {**self.tile, **next((t.tile for t in self.targets if t.arch == arch), {})}
+
+    def schedule_for(self, arch: str) -> str | None:
+        """The schedule on `arch`, or None where the family chooses."""
+        return next((t.schedule for t in self.targets if t.arch == arch and t.schedule), self.schedule)
+
+    @property
+    def section(self) -> FamilySection:
+        """The family's section, of the variant if there is one."""
+        return self._section
+
+
+def _named(values: Any, name: str) -> Any:
+    for value in values:
+        if value.name == name:
+            return value
+    raise KeyError(name)

@@ -1,0 +1,186 @@
+"""`[tile]`: integers, expressions and rule lists for the family's tile parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from tilegen.expr import free_names, to_text
+from tilegen.spec.document import Path
+from tilegen.spec.keys import RULE, SWIZZLE
+from tilegen.spec.model import Swizzle, TileRule, TileValue
+from tilegen.spec.reader import Reader
+from tilegen.spec.section import FamilySection, TileParam
+
+MAX_RULES = 64
+
+
+def read_tile(
+    reader: Reader,
+    path: Path,
+    value: Any,
+    section: FamilySection,
+    dims: Collection[str],
+    inherited: Mapping[str, TileValue],
+) -> dict[str, TileValue]:
+    """The tile values of the table at `path`. `inherited` are those of `[tile]`, for a target's overrides."""
+    table = reader.table(path, value)
+    for key in table:
+        if key not in section.tile:
+            reader.unknown_key(path, key, section.tile)
+    given = {k: v for k, v in table.items() if k in section.tile}
+    integers = {k for k, p in section.tile.items() if p.kind == "int"}
+    names = {*dims, "sm_count", *(integers & {*given, *inherited})}
+    hints = {k: f"give `{k}` a value in [tile] first" for k in integers - names}
+    tile: dict[str, TileValue] = {}
+    for key, raw in given.items():
+        rules = _read_value(reader, (*path, key), raw, section.tile[key], names, hints)
+        if rules:
+            tile[key] = TileValue(rules=tuple(rules))
+    for key, param in section.tile.items():
+        if param.required and key not in table and key not in inherited:
+            reader.missing_key(path, key, help=param.doc)
+    _check_cycles(reader, path, {**inherited, **tile}, tile)
+    return tile
+
+
+def _read_value(
+    reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], hints: Mapping[str, str]
+) -> list[TileRule]:
+    if not isinstance(raw, list):
+        rule = _read_rule(reader, path, path, raw, None, param, names, hints)
+        return [rule] if rule else []
+    if not raw:
+        reader.error("spec-empty-domain", f"the rule list of `{path[-1]}` is empty", path)
+    if len(raw) > MAX_RULES:
+        reader.error("spec-too-long", f"a rule list has at most {MAX_RULES} rules, and this has {len(raw)}", path)
+        return []
+    rules: list[TileRule] = []
+    last_unconditional: Path | None = None
+    for i, element in enumerate(raw):
+        here: Path = (*path, i)
+        if last_unconditional is not None:
+            reader.unreachable(here, last_unconditional)
+            break
+        entry = reader.table(here, element, RULE, "a rule { use = ..., when = ... }")
+        if "use" not in entry:
+            continue
+        rule = _read_rule(reader, here, (*here, "use"), entry["use"], entry.get("when"), param, names, hints)
+        if rule:
+            rules.append(rule)
+        if "when" not in entry:
+            last_unconditional = here
+    return rules if len(rules) == len(raw) else []
+
+
+def _read_rule(
+    reader: Reader,
+    path: Path,
+    use_path: Path,
+    raw: Any,
+    when: Any,
+    param: TileParam,
+    names: set[str],
+    hints: Mapping[str, str],
+) -> TileRule | None:
+    use = _read_use(reader, use_path, raw, param, names, hints)
+    condition = None
+    if when is not None:
+        condition = reader.condition((*path, "when"), when, names, hints)
+        if condition is None:
+            return None
+    if use is None:
+        return None
+    return TileRule(
+        use=use,
+        when=condition,
+        use_text=_use_text(use, raw),
+        when_text=" ".join((when or "").split()),
+        span=reader.document.span(use_path),
+    )
+
+
+def _use_text(use: Any, raw: Any) -> str:
+    if isinstance(use, bool):
+        return "true" if use else "false"
+    if isinstance(use, Swizzle):
+        return f"panel {use.panel}, by {use.order}"
+    return " ".join(raw.split()) if isinstance(raw, str) else to_text(use)
+
+
+def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], hints: Mapping[str, str]) -> Any:
+    if param.kind == "bool":
+        return reader.boolean(path, raw)
+    if param.kind == "enum":
+        return reader.word(path, raw, param.choices, f"a choice of `{_parameter(path)}`")
+    if param.kind == "swizzle":
+        return False if raw is False else _read_swizzle(reader, path, raw)
+    if isinstance(raw, str) and raw in param.choices:
+        return raw
+    use = reader.size(path, raw, names, hints)
+    if isinstance(use, int) and use < 1:
+        reader.error("spec-out-of-range", f"`{_parameter(path)}` must be at least 1", path)
+        return None
+    return use
+
+
+def _read_swizzle(reader: Reader, path: Path, raw: Any) -> Swizzle | None:
+    before = len(reader.diagnostics)
+    entry = reader.table(path, raw, SWIZZLE, 'a table { panel = 10, order = "row" }, or false')
+    panel = reader.integer((*path, "panel"), entry["panel"]) if "panel" in entry else None
+    order = reader.word(
+        (*path, "order"), entry.get("order", "row"), ("row", "column"), "an order of tiles", {"col": "column"}
+    )
+    if panel is None or order is None or len(reader.diagnostics) > before:
+        return None
+    return Swizzle(panel=panel, order=order)  # type: ignore[arg-type]
+
+
+def _parameter(path: Path) -> str | int:
+    """The tile parameter that a path inside `[tile]` belongs to."""
+    return next(p for i, p in enumerate(path) if i and path[i - 1] == "tile")
+
+
+def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own: Collection[str]) -> None:
+    """Each parameter must be computable from those before it in some order."""
+    uses = {
+        key: sorted(
+            {
+                n
+                for r in v.rules
+                for part in (r.use, r.when)
+                if not isinstance(part, (bool, Swizzle, type(None)))
+                for n in free_names(part)
+                if n in tile
+            }
+        )
+        for key, v in tile.items()
+    }
+    reported: set[str] = set()
+    for start in sorted(own):
+        cycle = _cycle(start, uses)
+        if cycle and not reported & set(cycle):
+            reported |= set(cycle)
+            reader.error(
+                "spec-circular",
+                f"`{start}` refers to itself: {' -> '.join(cycle)}",
+                (*path, start),
+                help="give one of them a number",
+            )
+
+
+def _cycle(start: str, uses: Mapping[str, list[str]]) -> list[str] | None:
+    """A shortest way from `start` back to it."""
+    paths = [[start]]
+    seen: set[str] = set()
+    while paths:
+        longer: list[list[str]] = []
+        for way in paths:
+            for after in uses.get(way[-1], ()):
+                if after == start:
+                    return [*way, start]
+                if after not in seen:
+                    seen.add(after)
+                    longer.append([*way, after])
+        paths = longer
+    return None

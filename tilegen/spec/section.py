@@ -1,0 +1,133 @@
+"""What a kernel family tells the spec language about itself: its dims, tensors, formulas, tile parameters, schedules.
+
+A section is data. It imports neither sympy, torch nor tilelang, so that every spec and the JSON schema can be read
+without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    import sympy
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A formula of a spec: `text` as written, `expr` as parsed; its names are symbols of tensors, scalars and dims."""
+
+    text: str
+    expr: sympy.Expr = field(compare=False)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.is_instance_schema(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": ["string", "number"]}
+
+
+@dataclass(frozen=True)
+class FormulaNames:
+    """What a formula of the `compute` section may mention. Stands in the field's `Annotated`.
+
+    `inputs` are names that the family computes ("acc") or tensors of the family, with a doc; `extra` admits the spec's
+    further tensors and its scalars; `dims` admits dims.
+    """
+
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    extra: bool = False
+    dims: bool = False
+
+
+class Compute(BaseModel):
+    """Base of a family's `[compute]` table: frozen, strict, without unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def problems(self) -> Iterator[tuple[str, str, str]]:
+        """What is wrong between keys that are right alone: (key, message, help)."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class TileParam:
+    """One key of `[tile]`.
+
+    kind "int" takes integers and expressions (and the words in `choices`, such as "auto"), "enum" the words in
+    `choices`, "bool" true and false, "swizzle" a table of panel and order, or false.
+    """
+
+    doc: str
+    kind: Literal["int", "enum", "bool", "swizzle"] = "int"
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    default: str = "derived from the plan and the chip"
+    step: int = 8
+    """Values worth offering in place of a refused one are multiples of it."""
+
+
+@dataclass(frozen=True)
+class DimRole:
+    """A dim that the family knows by name."""
+
+    doc: str
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class TensorRole:
+    """A tensor that the family knows by name.
+
+    `shapes` are the layouts it may have. A role with `dtypes` or `same_as` has defaults, and may be left out of the
+    spec; it is then present with its first shape, unless it is `optional`.
+    """
+
+    doc: str
+    shapes: tuple[str, ...]
+    dtypes: tuple[str, ...] = ()
+    same_as: str | None = None
+    optional: bool = False
+    output: bool = False
+
+
+@dataclass(frozen=True)
+class FamilySection:
+    """The spec section of a family, or of one variant of it.
+
+    `extra_shapes` are the shapes that further tensors, known to the family only through its formulas, may have; none
+    are admitted if it is empty. `variants` are sections of their own; `compute` is None where a variant must be named.
+
+    `example` is the body of a whole spec, for `tilegen new`. `examples` are tables to put in place of its own, by what
+    they show, for the reference. Together they show each key of the section.
+    """
+
+    name: str
+    doc: str
+    compute: type[Compute] | None = None
+    dims: Mapping[str, DimRole] = field(default_factory=dict)
+    tensors: Mapping[str, TensorRole] = field(default_factory=dict)
+    extra_shapes: tuple[str, ...] = ()
+    tile: Mapping[str, TileParam] = field(default_factory=dict)
+    schedules: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, FamilySection] = field(default_factory=dict)
+    example: str = ""
+    examples: Mapping[str, str] = field(default_factory=dict)
+
+    def taken_names(self) -> dict[str, str]:
+        """The names that dims, tensors and scalars may not have, and what has them already."""
+        taken = dict.fromkeys(self.tile, "a tile parameter")
+        for field_info in self.compute.model_fields.values() if self.compute else ():
+            for names in field_info.metadata:
+                if isinstance(names, FormulaNames):
+                    computed = [name for name in names.inputs if name not in self.tensors]
+                    taken |= dict.fromkeys(computed, f"a value that {self.name} computes")
+        return taken

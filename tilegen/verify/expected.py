@@ -1,0 +1,107 @@
+"""What a tile plan says that TileLang and the compiler must show: the side of the comparison that tilegen predicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.expr import evaluate
+from tilegen.lowering.instruction import GemmPath, gemm_path
+from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.plan.resources import shared_bytes, static_shared_bytes
+
+if TYPE_CHECKING:
+    from tilegen.plan.instances import Instance
+    from tilegen.plan.model import TilePlan
+
+
+def expected(instance: Instance) -> list[dict[str, Any]]:
+    """One entry for each kernel of the instance, in plain numbers and words.
+
+    ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes`` and
+    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands, sizes,
+    transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``: the matrix
+    instructions that must appear, and none other. ``tma_loads``: whether any.
+    """
+    plan = instance.plan()
+    return [_kernel(plan, kernel, instance.dims) for kernel in plan.kernels]
+
+
+def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
+    def at(size: Any) -> int:
+        return int(evaluate(size, dims))
+
+    return {
+        "name": kernel.name,
+        "dims": dict(dims),
+        "grid": [at(extent) for extent in kernel.launch.grid],
+        "threads": at(kernel.launch.block_threads),
+        "dynamic_bytes": at(shared_bytes(kernel, plan.target)),
+        "static_bytes": static_shared_bytes(kernel),
+        "buffers": {
+            buffer.name: {
+                "scope": buffer.scope.value,
+                "shape": [at(extent) for extent in buffer.shape],
+                "dtype": buffer.dtype,
+            }
+            for buffer in kernel.buffers
+            if buffer.scope is not Scope.GLOBAL and buffer.count == 1
+        },
+        "gemms": [
+            {
+                "a": gemm.a,
+                "b": gemm.b,
+                "acc": gemm.acc,
+                "m": at(gemm.m),
+                "n": at(gemm.n),
+                "k": at(gemm.k),
+                "transpose_a": gemm.transpose_a,
+                "transpose_b": gemm.transpose_b,
+                "policy": gemm.policy,
+            }
+            for gemm, _ in kernel.find(Gemm)
+        ],
+        "pipelines": [at(loop.stages) for loop, _ in kernel.find(Loop) if loop.kind is LoopKind.PIPELINED],
+        "instructions": sorted(_instructions(plan, kernel, dims)),
+        "tma_loads": _uses_tma(plan, kernel, dims),
+    }
+
+
+SPELLING = {"mma.sync": "mma"}
+
+
+def _instructions(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> set[str]:
+    found = set()
+    for gemm, _ in kernel.find(Gemm):
+        threads = kernel.launch.threads if gemm.threads is None else gemm.threads
+        sizes = [int(evaluate(size, dims)) for size in (gemm.m, gemm.n, gemm.k, threads)]
+        path = gemm_path(
+            plan.target,
+            *sizes,
+            gemm.policy,  # type: ignore[arg-type]
+            gemm.dtype,
+            gemm.accum,
+            transpose_a=gemm.transpose_a,
+            transpose_b=gemm.transpose_b,
+        )
+        if isinstance(path, GemmPath):
+            found.add(SPELLING.get(path.instruction, path.instruction))
+    return found
+
+
+def _uses_tma(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> bool:
+    """Whether any load of the kernel goes by TMA: explicit, or in a pipelined loop with a producer, and aligned."""
+    tma = plan.target.tma
+    if tma is None:
+        return False
+    for copy, loops in kernel.find(Copy):
+        source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
+        if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
+            continue
+        pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops) and kernel.launch.producer_threads != 0
+        aligned = copy.row_pitch is None or (
+            int(evaluate(copy.row_pitch, dims)) * source.itemsize % tma.stride_bytes_multiple == 0
+        )
+        if (copy.explicit_tma or pipelined) and aligned:
+            return True
+    return False

@@ -1,0 +1,174 @@
+"""Lowers one instance of one rendered kernel in a process of its own, and reads what came out.
+
+Everything that goes in and comes out is plain data, so that it can cross processes and be cached.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def start_quietly() -> None:
+    """Initialises a worker process: one thread for each numeric library, nothing on the terminal."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str, with_ptxas: bool) -> dict[str, Any]:
+    """What TileLang makes of ``build(**key)`` of a kernel file.
+
+    ``patterns`` name the instructions that the emitted golden test counts in the source. Returns ``{"error": text}``
+    where TileLang refuses, else ``kernels``, ``golden`` (the facts that the emitted test compares), ``ptxas`` (None
+    without nvcc) and ``ir``.
+    """
+    from tilegen.targets import target
+    from tilegen.verify.facts import LoweringError, lower_facts
+
+    with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
+        kernel = _load(Path(folder) / "kernel.py", source)
+        try:
+            prim_func = kernel.build(**key)
+            facts = lower_facts(prim_func, target(arch))
+        except LoweringError as error:
+            return {"error": error.reason}
+        except Exception as error:  # TileLang raises whatever its passes raise
+            return {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"}
+        observed: dict[str, Any] = {
+            "kernels": [
+                {
+                    "name": fact.name,
+                    "threads": fact.threads,
+                    "dynamic_bytes": fact.dynamic_bytes,
+                    "counts": dict(fact.counts),
+                }
+                for fact in facts.kernels
+            ],
+            "warnings": list(facts.warnings),
+            "golden": _golden_facts(patterns, facts),
+            "ir": _ir(prim_func),
+            "ptxas": _ptxas(facts, arch) if with_ptxas else None,
+        }
+    return observed
+
+
+def _load(path: Path, text: str) -> Any:
+    """Imports a Python file from text; a prim_func must live in a real file."""
+    path.write_text(text, encoding="utf-8")
+    name = f"tilegen_observed_{path.parent.name.replace('-', '_')}_{path.stem.strip('_')}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _golden_facts(patterns: dict[str, str], facts: Any) -> dict[str, Any]:
+    counts = {name: len(re.findall(pattern, facts.source)) for name, pattern in patterns.items()}
+    return {
+        "kernels": {
+            fact.name: {"threads": fact.threads, "shared_memory": fact.dynamic_bytes} for fact in facts.kernels
+        },
+        "instructions": {name: count for name, count in counts.items() if count},
+    }
+
+
+def reference_outputs(files: dict[str, str], cases: list[dict[str, Any]]) -> dict[str, bytes]:
+    """The float64 reference of each golden case, rounded to float32, as the bytes of an ``.npy`` file by case name."""
+    import io
+
+    import numpy
+    import torch
+
+    torch.set_num_threads(1)
+    outputs = {}
+    with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
+        package = Path(folder) / "generated_kernel"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        for name in ("reference.py", "_golden.py"):
+            (package / name).write_text(files[name], encoding="utf-8")
+        sys.path.insert(0, folder)
+        try:
+            module = importlib.import_module("generated_kernel.reference")
+        finally:
+            sys.path.remove(folder)
+            for name in [name for name in sys.modules if name.split(".")[0] == "generated_kernel"]:
+                del sys.modules[name]
+        for case in cases:
+            inputs = module.random_inputs(**case["dims"], dtype=getattr(torch, case["dtype"]), seed=case["seed"])
+            expected = module.reference(*inputs)[0]
+            buffer = io.BytesIO()
+            numpy.save(buffer, expected.numpy().astype(numpy.float32), allow_pickle=False)
+            outputs[case["name"]] = buffer.getvalue()
+    return outputs
+
+
+SCOPES = {"shared.dyn": "shared", "shared": "shared", "local.fragment": "fragment"}
+
+
+def _ir(prim_func: Any) -> list[dict[str, Any]]:
+    """The tile program as written: what ``tilegen.verify.compare`` holds against the plan."""
+    from tilegen.verify.ir import Gemm, Loop, read_ir
+
+    return [
+        {
+            "name": kernel.name,
+            "grid": list(kernel.grid),
+            "buffers": {
+                buffer.name: {"scope": SCOPES[buffer.scope], "shape": list(buffer.shape), "dtype": buffer.dtype}
+                for buffer in kernel.buffers
+                if buffer.scope in SCOPES
+            },
+            "gemms": [
+                {
+                    "a": gemm.a.buffer,
+                    "b": gemm.b.buffer,
+                    "acc": gemm.c.buffer,
+                    "m": gemm.m,
+                    "n": gemm.n,
+                    "k": gemm.k,
+                    "transpose_a": gemm.transpose_a,
+                    "transpose_b": gemm.transpose_b,
+                    "policy": gemm.policy,
+                }
+                for gemm in kernel.ops(Gemm)
+            ],
+            "pipelines": [loop.num_stages for loop in kernel.ops(Loop) if loop.kind == "pipelined"],
+        }
+        for kernel in read_ir(prim_func)
+    ]
+
+
+def _ptxas(facts: Any, arch: str) -> dict[str, Any] | None:
+    """Registers, spills and warnings of each kernel, where nvcc is there to say."""
+    from tilegen.verify.ptxas import CompileError, compile_facts
+
+    if arch.startswith("gfx"):
+        return None
+    try:
+        compiled = compile_facts(facts.source, arch)
+    except CompileError as error:
+        return {"error": str(error)[:2000]}
+    if compiled is None:
+        return None
+    return {
+        "compiler": compiled.compiler,
+        "warnings": list(compiled.warnings),
+        "kernels": {
+            usage.name: {
+                "registers": usage.registers,
+                "spill_bytes": usage.spill_store_bytes + usage.spill_load_bytes,
+                "static_shared_memory": usage.static_bytes,
+            }
+            for usage in compiled.kernels
+        },
+    }
