@@ -57,7 +57,7 @@ def while_loop():
             while n != 1:
                 if n % 2 == 0:
                     n = n // 2
-                else:
+                elif n > 0:
                     n = 3 * n + 1
                 steps = steps + 1
             B[0] = steps
@@ -78,7 +78,7 @@ def while_in_threads():
             while n != 1:
                 if n % 2 == 0:
                     n = n // 2
-                else:
+                elif n > 0:
                     n = 3 * n + 1
                 steps = steps + 1
             B[tx] = steps

@@ -1,4 +1,4 @@
-"""Warp-specialised kernels: roles, mbarriers, named barriers, asynchronous copies and products, and what goes wrong with them."""
+"""Warp-specialised kernels: roles, barriers, asynchronous copies and products, and what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def ping_pong(fault=None):
             tx = T.get_thread_binding()
             if tx < 128:
                 T.copy(A, mine)
-                for k in T.serial(3):
+                for _round in T.serial(3):
                     T.copy(mine, tile)
                     T.named_barrier_arrive(8, 256 if fault != "wrong count" else 384)
                     if fault == "arrives twice":
@@ -130,7 +130,7 @@ def ping_pong(fault=None):
                     T.copy(tile, mine)
                 T.copy(mine, B)
             else:
-                for k in T.serial(3):
+                for _round in T.serial(3):
                     T.sync_threads(8, 256)
                     T.copy(tile, yours)
                     for i in T.Parallel(64):

@@ -164,7 +164,8 @@ def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
             {str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in ("Var", "SizeVar")}
         )
         raise InvalidKernelError(
-            f"the shape of {parameter.name} is not determined: give an array or a shape for it, or values for {', '.join(names)}"
+            f"the shape of {parameter.name} is not determined: give an array or a shape for it, "
+            f"or values for {', '.join(names)}"
         ) from None
 
 
@@ -187,11 +188,8 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
     array = np.asarray(value)
     if array.dtype == storage:
         return array
-    if (
-        array.dtype.kind == "V"
-        or (array.dtype.itemsize == storage.itemsize
-        and array.dtype.kind == "u"
-        and is_float(dtype))
+    if array.dtype.kind == "V" or (
+        array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))

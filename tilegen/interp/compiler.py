@@ -254,7 +254,9 @@ class Compiler:
             return self._buffers[key]
         root = self._roots.get(identity(buffer.data))
         if root is None:
-            raise UnsupportedError(f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated")
+            raise UnsupportedError(
+                f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated"
+            )
         shape = tuple(str(extent) for extent in buffer.shape)
         signature = (root.slot, shape, str(buffer.dtype), tuple(str(stride) for stride in buffer.strides))
         if signature not in self._views:

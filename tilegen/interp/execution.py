@@ -6,6 +6,7 @@ import itertools
 import mmap
 import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,8 +146,7 @@ def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str
             if storage.written is not None:
                 bad &= storage.written
             if bad.any():
-                found = events[kind].finding
-                findings.add(("non-finite", kind), lambda found=found: found)  # type: ignore[misc]
+                findings.keep(("non-finite", kind), events[kind].finding)
 
 
 @dataclass
@@ -217,10 +217,8 @@ class Launch:
                 block.access_log.start(frame)
             for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
                 frame.environment[slot] = coordinate
-            try:
+            with suppress(DeadlockError):
                 kernel.body(frame)
-            except DeadlockError:
-                pass
             for kind, event in block.non_finite.items():
                 self.events.setdefault(kind, event)
 

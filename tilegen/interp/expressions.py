@@ -238,8 +238,10 @@ def select(condition: Code, chosen: Code, other: Code, dtype: str) -> Code:
 
 
 def _select(compiler: Compiler, node: Any, site: Site) -> Code:
-    parts = (compiler.expression(part, site) for part in (node.condition, node.true_value, node.false_value))
-    return select(*parts, str(node.dtype))
+    condition, chosen, other = (
+        compiler.expression(part, site) for part in (node.condition, node.true_value, node.false_value)
+    )
+    return select(condition, chosen, other, str(node.dtype))
 
 
 def _cast(compiler: Compiler, node: Any, site: Site) -> Code:
@@ -333,8 +335,8 @@ def element_access(compiler: Compiler, node: Any, site: Site) -> ElementAccess:
 
 @intrinsic("tirx.if_then_else")
 def _if_then_else(compiler: Compiler, node: Any, site: Site) -> Code:
-    parts = (compiler.expression(argument, site) for argument in node.args)
-    return select(*parts, str(node.dtype))
+    condition, chosen, other = (compiler.expression(argument, site) for argument in node.args)
+    return select(condition, chosen, other, str(node.dtype))
 
 
 @intrinsic("tirx.likely", "tirx.tvm_thread_invariant")

@@ -130,6 +130,10 @@ class Findings:
             self._count[key] = 1
             self._kept[key] = make()
 
+    def keep(self, key: Any, finding: Finding) -> None:
+        """Record a finding that has been made already."""
+        self.add(key, lambda: finding)
+
     def extend(self, findings: Iterable[Finding]) -> None:
         """Merge findings of another process."""
         for finding in findings:

@@ -35,7 +35,8 @@ def _load_file(path: Path) -> Any:
         raise InvalidKernelError(f"there is no file {path}")
     name = f"_tilegen_run_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))

@@ -245,7 +245,7 @@ class Storage:
             np.logical_or(flags, mask, out=flags)
             self._count_down(np.count_nonzero(flags) - before)
 
-    def _count_down(self, written: int) -> None:
+    def _count_down(self, written: Any) -> None:
         """Stop keeping flags once every element is written. The count may be too high where a view wrote elements."""
         self.unwritten -= int(written)
         if self.unwritten <= 0 and self.written is not None:
@@ -316,7 +316,8 @@ class Storage:
             self._report_overwrite(frame, site, self._element_of_view(view, lane), int(owner[lane]))
 
     def _element_of_view(self, view: Array, lane: tuple[int, ...]) -> tuple[int, ...]:
-        offset = view[lane + (Ellipsis,)].__array_interface__["data"][0] - self.data.__array_interface__["data"][0]
+        place: Any = (*lane, Ellipsis)
+        offset = view[place].__array_interface__["data"][0] - self.data.__array_interface__["data"][0]
         index = []
         for stride in self.data.strides:
             index.append(offset // stride if stride else 0)
@@ -376,7 +377,8 @@ class LocalStorage:
 
     def show(self, frame: Frame, site: Site) -> None:
         for watch in self.watches:
-            value = self.data[(Ellipsis, *watch.index)]
+            place: Any = (Ellipsis, *watch.index)
+            value = self.data[place]
             watch.show(frame, site, value.reshape(-1)[0] if value.size == 1 else value.reshape(-1))
 
     def clone(self) -> LocalStorage:
@@ -405,13 +407,13 @@ class LocalStorage:
             return
         first = self.data.take([0], axis=axis)
         agree = _same(np.broadcast_to(first, self.data.shape), self.data).all(axis=axis, keepdims=True)
-        self.written = self.written.all(axis=axis, keepdims=True) & agree
+        self.written = np.asarray(self.written.all(axis=axis, keepdims=True) & agree)
         self.data = np.where(self.written, first, poison(self.dtype)).astype(first.dtype)
 
 
 def _foreign(owner: Array, frame: Frame) -> Array:
     """Elements that a block other than this one, and not ordered before it, wrote."""
-    foreign: Array = (owner != 0) & (owner != frame.block.number + 1)
+    foreign: Array = np.asarray((owner != 0) & (owner != frame.block.number + 1))
     if frame.block.met and foreign.any():
         for block in np.unique(owner[foreign]):
             if frame.block.met >> (int(block) - 1) & 1:

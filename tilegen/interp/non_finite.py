@@ -95,4 +95,4 @@ def note_event(
             narrow = kind == "Inf" and result.dtype.itemsize < 4
             frame.block.non_finite[kind] = Event(kind, finding, reported=narrow)
             if narrow:
-                frame.block.findings.add((kind, id(site), buffer), lambda finding=finding: finding)
+                frame.block.findings.keep((kind, id(site), buffer), finding)

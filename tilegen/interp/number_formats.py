@@ -58,9 +58,10 @@ def lanes(dtype: str) -> int:
 def storage_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy dtype that stores ``dtype``; raises ``UnknownFormatError`` for one that has none."""
     try:
-        return np.dtype(_FORMATS[scalar_name(dtype)])
+        storage: np.dtype[Any] = np.dtype(_FORMATS[scalar_name(dtype)])
     except KeyError:
         raise UnknownFormatError(f"the interpreter does not know the dtype {dtype!r}") from None
+    return storage
 
 
 @cache
@@ -88,7 +89,7 @@ def is_narrow_float(dtype: str) -> bool:
 @cache
 def float_max(dtype: str) -> float:
     """The largest finite value of a float format."""
-    return float(ml_dtypes.finfo(storage_dtype(dtype)).max)
+    return float(ml_dtypes.finfo(storage_dtype(dtype)).max)  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -128,7 +129,7 @@ def to_float32(value: Any, dtype: str) -> Any:
     if value.size >= _LARGE and value.dtype == np.float16:
         return _through_torch(value, "float32")
     bits = np.ascontiguousarray(value).view(np.uint16 if value.dtype.itemsize == 2 else np.uint8)
-    return _widening_table(dtype).take(bits)
+    return _widening_table(dtype).take(bits)  # type: ignore[arg-type]
 
 
 def round_to(value: Any, dtype: str) -> Any:
@@ -154,7 +155,8 @@ _LARGE = 4096
 def _through_torch(value: Array, target: str) -> Array:
     import torch
 
-    return torch.from_numpy(np.ascontiguousarray(value)).to(getattr(torch, target)).numpy()  # type: ignore[no-any-return]
+    converted: Array = torch.from_numpy(np.ascontiguousarray(value)).to(getattr(torch, target)).numpy()
+    return converted
 
 
 def wrap_integer(value: Any, dtype: str) -> Any:

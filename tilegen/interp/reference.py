@@ -44,7 +44,7 @@ def default_tolerance(array: Array) -> float:
     """Eight units in the last place of the output's format; integers must be equal."""
     if array.dtype.kind in "iub":
         return 0.0
-    return 8 * float(ml_dtypes.finfo(array.dtype).eps)
+    return 8 * float(ml_dtypes.finfo(array.dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def compare(name: str, got: Array, expected: Any, tolerance: float | None = None) -> Comparison:

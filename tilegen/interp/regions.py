@@ -1,7 +1,7 @@
 """Rectangular regions of buffers, the operands of tile operations.
 
-A region that leaves global memory reads the safe value outside and writes nothing there: TileLang's tail semantics. A region that
-leaves a shared or fragment tile is a finding.
+A region that leaves global memory reads the safe value outside and writes nothing there: TileLang's tail semantics. A region
+that leaves a shared or fragment tile is a finding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from tilegen.interp.compiler import BufferPlan
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
-from tilegen.interp.lanes import Code, as_scalar
+from tilegen.interp.lanes import Code, as_scalar, constant
 from tilegen.interp.memory import Key, Storage
 from tilegen.interp.number_formats import Array
 
@@ -164,12 +164,10 @@ def compile_region(compiler: Compiler, node: Any, site: Site) -> Region:
         compiler.note_write(plan)
     minima = tuple(compiler.index_expression(index, site) for index in load.indices)
     sizes = tuple(
-        Code(lambda frame, size=extent: size, "int32", const=extent)
-        if isinstance(extent, int)
-        else compiler.index_expression(extent, site)
+        constant(extent, "int32") if isinstance(extent, int) else compiler.index_expression(extent, site)
         for extent in extents
     )
     if len(sizes) < len(minima):
-        one = Code(lambda frame: 1, "int32", const=1)
+        one = constant(1, "int32")
         sizes = (one,) * (len(minima) - len(sizes)) + sizes
     return Region(plan, minima, sizes, site, compiler.guarded)

@@ -1,9 +1,9 @@
 """Roles: sets of threads that run different code at the same time, as in a warp-specialised kernel.
 
-A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine (a Python
-thread, of which exactly one runs at any time) that hands over when it has to wait at a barrier. Neighbouring branches form one
-group, with no meeting point between them, since the hardware has none either; the parts meet again at the next operation that
-all threads carry out together.
+A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine (a
+Python thread, of which exactly one runs at any time) that hands over when it has to wait at a barrier. Neighbouring branches
+form one group, with no meeting point between them, since the hardware has none either; the parts meet again at the next
+operation that all threads carry out together.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def join(frame: Frame, child: Frame, chosen: Array, written: set[int], before: d
         mine, theirs = frame.memory[slot], child.memory[slot]
         if isinstance(theirs, LocalStorage):
             if theirs.data.shape[0] > 1 or not _equal(mine, theirs):
-                mine.widen((count,) + theirs.data.shape[1 : mine.axes])
+                mine.widen((count, *theirs.data.shape[1 : mine.axes]))
                 mine.data[chosen], mine.written[chosen] = theirs.data, theirs.written
         elif isinstance(theirs, Storage) and theirs.scope == "local.fragment" and theirs.version != before[slot]:
             frame.memory[slot] = theirs
