@@ -143,19 +143,7 @@ def _parameter(path: Path) -> str | int:
 
 def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own: Collection[str]) -> None:
     """Each parameter must be computable from those before it in some order."""
-    uses = {
-        key: sorted(
-            {
-                n
-                for r in v.rules
-                for part in (r.use, r.when)
-                if not isinstance(part, (bool, Swizzle, type(None)))
-                for n in free_names(part)
-                if n in tile
-            }
-        )
-        for key, v in tile.items()
-    }
+    uses = {key: sorted(_mentions(value) & tile.keys()) for key, value in tile.items()}
     reported: set[str] = set()
     for start in sorted(own):
         cycle = _cycle(start, uses)
@@ -167,6 +155,11 @@ def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own
                 (*path, start),
                 help="give one of them a number",
             )
+
+
+def _mentions(value: TileValue) -> set[str]:
+    expressions = [part for rule in value.rules for part in (rule.use, rule.when)]
+    return {name for e in expressions if not isinstance(e, (Swizzle, type(None))) for name in free_names(e)}
 
 
 def _cycle(start: str, uses: Mapping[str, list[str]]) -> list[str] | None:
