@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.expr.random_expressions import REPEATABLE
 from tests.spec.specs import GEMM, MLA, NORM, changed, spec
-from tilegen.expr import Range, parse_condition, parse_integer, symbol
+from tilegen.expr import Range, free_names, parse_condition, parse_integer, symbol
 from tilegen.spec import SpecError, Swizzle, load
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.toml"))
@@ -126,6 +126,11 @@ def test_a_word_among_the_numbers_of_a_parameter_stays_a_word() -> None:
     one, auto = s.tile["num_split"].rules
     assert (one.use, auto.use) == (1, "auto")
     assert one.when == parse_condition("B * (H // BLOCK_H) >= sm_count", {"B", "H", "BLOCK_H", "sm_count"})
+
+
+def test_a_parameter_of_the_call_may_mention_what_is_known_at_the_call() -> None:
+    text = changed(GEMM, ('policy = "square"', 'split_k = "max(1, sm_count // ceildiv(M, 128))"'))
+    assert free_names(spec(text).tile["split_k"].rules[0].use) == {"sm_count", "M"}
 
 
 def test_a_target_overrides_part_of_the_tile() -> None:

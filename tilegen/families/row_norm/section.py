@@ -127,7 +127,7 @@ y = "exp(x - row_max) / row_sum"
 schedule = "two_pass"
 
 [tile]
-BLOCK_M = 1
+BLOCK_M = 2
 BLOCK_C = 1024
 threads = 256
 blocks_per_sm = 2
