@@ -72,9 +72,7 @@ class _Search:
     def _holding_now(self) -> list[Rule]:
         """The rules about speed that hold with the values that the spec has."""
         region = self.domain.restricted(self.result.case.condition)
-        plans = [
-            plan_of(self.spec, self.result.arch, dtypes, self.result.case) for dtypes in dtype_bindings(self.spec)
-        ]
+        plans = [plan_of(self.spec, self.result.arch, dtypes, self.result.case) for dtypes in dtype_bindings(self.spec)]
         return [
             rule
             for rule in rules()

@@ -58,12 +58,19 @@ def prove(claim: Any, domain: Domain) -> Outcome:
         return Outcome(Status.REFUTED, "arithmetic", everywhere=True)
     if isinstance(claim, Pointwise):
         return _enumerate_pointwise(claim, domain)
+    if claim not in domain.settled:
+        domain.settled[claim] = _settle(claim, domain)
+    found: Outcome = domain.settled[claim]
+    return found
+
+
+def _settle(claim: Any, domain: Domain) -> Outcome:
     if decide(claim, domain.ranges) is True and _defined(claim, domain):
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
     size = domain.size(names)
     if size is not None and size <= ENUMERABLE:
-        return _enumerate(claim, domain, names)
+        return _enumerate(compile_closure(claim, names), domain, names)
     return _solve(claim, domain, names)
 
 
@@ -77,8 +84,7 @@ def satisfiable(claim: Any, domain: Domain) -> bool:
     return prove(negate(claim), domain).status is not Status.PROVED
 
 
-def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
-    holds = compile_closure(claim, names)
+def _enumerate(holds: Callable[[Any], Any], domain: Domain, names: tuple[str, ...]) -> Outcome:
     for point in domain.points(names):
         if not _true(holds, point):
             return Outcome(Status.REFUTED, "enumeration", dict(zip(names, point, strict=True)))
@@ -90,11 +96,7 @@ def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
     size = domain.size(names)
     if size is None or size > ENUMERABLE:
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
-    for point in domain.points(names):
-        values = dict(zip(names, point, strict=True))
-        if not _true(claim.holds, values):
-            return Outcome(Status.REFUTED, "enumeration", values)
-    return Outcome(Status.PROVED, "enumeration")
+    return _enumerate(claim.compiled(names), domain, names)
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 from tilegen.expr import arith
@@ -27,7 +27,12 @@ def substitute(expr: Size | Condition, env: Mapping[str, Size]) -> Any:
 
 def free_names(expr: Any) -> frozenset[str]:
     """The names that the expression or formula mentions."""
-    return frozenset() if isinstance(expr, (int, str)) else frozenset(s.name for s in expr.free_symbols)
+    return frozenset() if isinstance(expr, (int, str)) else _free_names(expr)
+
+
+@lru_cache(maxsize=8192)
+def _free_names(expr: Any) -> frozenset[str]:
+    return frozenset(s.name for s in expr.free_symbols)
 
 
 def _substitute(e: Any, env: Mapping[str, Size]) -> Any:

@@ -109,7 +109,7 @@ def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
             where = kernel.launch.decided_by[axis] if axis < len(kernel.launch.decided_by) else at
             yield Obligation(
                 all_of(at_least(extent, 1), at_most(extent, limit)),
-                at=where,
+                at=f"{where}.max" if where.startswith("dims.") else where,
                 label=text_of(
                     lambda values, e, a, limit: (
                         f"grid.{a} = {to_text(e)} = {text_at(e, values)}, allowed are 1 to {limit}"
