@@ -190,6 +190,26 @@ def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
+    "D10",
+    "operands-alike",
+    sentence="both operands of a matrix product have one dtype",
+    source="tilelang language/dtypes.py: mixed operands only for f8f6f4 on sm_100",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Mixed-dtype GEMM only supports f8f6f4 family operands`",
+)
+def operands_alike(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, gemm, _threads in _gemms(plan):
+        a, b = kernel.buffer(gemm.a).dtype, kernel.buffer(gemm.b).dtype
+        yield Obligation(
+            a == b,
+            at=gemm.dtype_at.replace(".a.", ".b."),
+            label=f"`{gemm.a}` is {a}, `{gemm.b}` is {b}",
+            related=(gemm.dtype_at,),
+            help=('write dtype = "same_as(a)"',),
+        )
+
+
+@rule(
     "D11",
     "operand-dtype",
     sentence="the tensor cores of the chip take the operand dtype",
