@@ -1,7 +1,5 @@
 """Small kernels in which one rule at a time decides what TileLang does."""
 
-# ruff: noqa: N803, N806, N812
-from typing import Any
 
 import tilelang.language as T
 
