@@ -1,5 +1,6 @@
 """Small kernels in which one rule at a time decides what TileLang does."""
 
+from typing import Any
 
 import tilelang.language as T
 

@@ -1,5 +1,6 @@
 """Kernels to read back."""
 
+from typing import Any
 
 import tilelang.language as T
 

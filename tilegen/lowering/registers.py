@@ -19,8 +19,8 @@ REGISTER_GRANULE = 8
 
 WGMMA_OVERHEAD = 26
 """Registers that a WGMMA needs beside its accumulators. ptxas 13.0 refuses an instruction that does not fit the launch
-bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). It also is what spilling
-starts from: 208 accumulators of 240 registers do not spill, 224 do."""
+bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). Spilling also
+starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 
 MMA_ADDRESSING = 24
 """Registers that a loop of mma.sync needs beside accumulators and operands, by which it was seen to spill or not."""
@@ -86,7 +86,7 @@ def wgmma_registers(n: int, accumulator_bytes: int) -> int:
 
 
 def mma_operand_registers(rows: int, columns: int) -> int:
-    """Registers a thread that the operands of one K step take for a warp's tile: 256 bits a row of A and a column of B."""
+    """Registers a thread that one K step takes of a warp's tile: 256 bits a row of A and a column of B."""
     return (rows + columns) * 32 // (32 * REGISTER_BYTES)
 
 
