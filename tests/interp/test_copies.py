@@ -147,7 +147,9 @@ def test_a_dynamic_row_count_is_taken_from_the_argument(clean, normal, rows):
     assert np.array_equal(clean(dynamic_rows(48), {"A": a}), a)
 
 
-@pytest.mark.parametrize("out_dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "int32", "int8"])
+@pytest.mark.parametrize(
+    "out_dtype", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2", "int32", "int8"]
+)
 def test_a_copy_converts_as_the_target_does(clean, normal, out_dtype):
     torch = pytest.importorskip("torch")
     a = normal(32, 64) * (30 if out_dtype == "int8" else 100)

@@ -8,7 +8,9 @@ from tilegen.interp import run
 from tilegen.interp.number_formats import round_to_tf32
 
 
-def product(M, N, K, dtype="float16", accum="float32", transpose_a=False, transpose_b=False, block=(64, 64, 32), stages=2):
+def product(
+    M, N, K, dtype="float16", accum="float32", transpose_a=False, transpose_b=False, block=(64, 64, 32), stages=2
+):
     BM, BN, BK = block
     a_shape = (K, M) if transpose_a else (M, K)
     b_shape = (N, K) if transpose_b else (K, N)

@@ -142,7 +142,8 @@ def test_floats_are_reinterpreted_bit_for_bit(clean, normal):
 
 
 @pytest.mark.parametrize(
-    ("source", "target"), [("int32", "int8"), ("int64", "int32"), ("int8", "int32"), ("uint8", "int8"), ("int32", "uint8")]
+    ("source", "target"),
+    [("int32", "int8"), ("int64", "int32"), ("int8", "int32"), ("uint8", "int8"), ("int32", "uint8")],
 )
 def test_integer_casts_keep_the_low_bits(clean, rng, source, target):
     info = np.iinfo(source)

@@ -7,9 +7,9 @@ They stand beside the rules, in one TOML file for each file of rules, as an arra
     tile = { BLOCK_M = 96, threads = 160 }
     says = "5 warps cannot share 96 x 256"
 
-``of`` names the family, or family/variant. Every other key but ``says`` is a table of a spec: its entries replace those of
-the family's example. ``says`` is part of the arithmetic that the finding must show. ``tilegen explain`` prints them, and a
-test checks every one.
+``of`` names the family, or family/variant. Every other key but ``says`` is a table of a spec: its entries replace those
+of the family's example. ``says`` is part of the arithmetic that the finding must show. ``tilegen explain`` prints them,
+and a test checks every one.
 """
 
 from __future__ import annotations

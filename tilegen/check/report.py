@@ -24,8 +24,8 @@ STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
 
 @dataclass(frozen=True)
 class Report:
-    """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided; ``methods``
-    how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
+    """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided;
+    ``methods`` how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
     """
 
     path: str
@@ -86,10 +86,12 @@ def report_on(path: Path, *, cached: bool = True) -> Report:
     if not cached:
         return _checked(str(path), data)
     key = cache.digest(cache.package_digest(), sys.version, str(path), hashlib.sha256(data).hexdigest())
-    try:
-        return Report.from_json(cache.read(KIND, key))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        pass  # there is none, or not one that tilegen wrote
+    known = cache.read(KIND, key)
+    if known is not None:
+        try:
+            return Report.from_json(known)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass  # not an entry that tilegen wrote
     report = _checked(str(path), data)
     # An undecided obligation may be settled on a faster day, so only verdicts that cannot change are kept.
     if report.undecided == 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tilegen.cli._terminal import use_color
-from tilegen.spec.diagnostic import SpecError, render_text
+from tilegen.spec.diagnostic import Diagnostic, SpecError, render_text
 from tilegen.spec.find import NoSpecError, find_kernel, find_specs
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def load_specs(arguments: Iterable[str]) -> list[Spec]:
         raise click.UsageError(str(error)) from None
     from tilegen.spec import load
 
-    specs, problems = [], []
+    specs: list[Spec] = []
+    problems: list[Diagnostic] = []
     for path in paths:
         try:
             specs.append(load(path))

@@ -22,8 +22,8 @@ from tilegen.spec.find import NoSpecError, find_specs
 def command(specs: tuple[str, ...], strict: bool, form: str, no_cache: bool) -> None:
     """Prove the tilings of specs legal for every declared shape.
 
-    SPEC is a spec file, a folder of them, or the name of a kernel in specs/; without any, all of specs/ is checked. Exits 1
-    where a spec fails, 2 where there is none to check.
+    SPEC is a spec file, a folder of them, or the name of a kernel in specs/; without any, all of specs/ is checked.
+    Exits 1 where a spec fails, 2 where there is none to check.
     """
     try:
         paths = find_specs(specs)

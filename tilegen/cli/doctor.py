@@ -76,7 +76,8 @@ def _line(finding: Finding) -> str:
 
 
 def examine() -> Iterator[Finding]:
-    """Everything that is looked at. Imports neither torch nor tilegen's own heavy parts: versions are read from metadata."""
+    """Everything that is looked at. Imports neither torch nor tilegen's own heavy parts: versions are read from
+    metadata."""
     yield _python()
     for name, version_range in sorted(required().items()):
         yield _package(name, version_range)

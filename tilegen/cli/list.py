@@ -59,7 +59,8 @@ def _text(spec: Spec) -> Iterator[str]:
     for target in spec.targets:
         found = list(cases(spec, target.arch))
         keys = sum(1 for _ in instances(spec, target.arch))
-        yield f"  {target.arch}: {keys} compile keys, {len(found)} {'case' if len(found) == 1 else 'cases'} of the tile rules"
+        word = "case" if len(found) == 1 else "cases"
+        yield f"  {target.arch}: {keys} compile keys, {len(found)} {word} of the tile rules"
         for case in found:
             yield f"      {case.label}{_condition(case)}"
 

@@ -45,7 +45,12 @@ def kernel_folder(
         "tilelang": TILELANG_VERSION,
         "files": {name: sha256(files[name]) for name in SOURCES},
         "lowering": [
-            {"name": entry.job.name, "key": dict(entry.job.key), "facts": entry.observed["golden"]}
+            {
+                "name": entry.job.name,
+                "key": dict(entry.job.key),
+                "facts": entry.observed["golden"],
+                "resources": _resources(entry, known.get(entry.job.name)),
+            }
             for entry in verified
         ],
         "outputs": output_cases,

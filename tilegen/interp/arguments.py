@@ -187,11 +187,8 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
     array = np.asarray(value)
     if array.dtype == storage:
         return array
-    if (
-        array.dtype.kind == "V"
-        or array.dtype.itemsize == storage.itemsize
-        and array.dtype.kind == "u"
-        and is_float(dtype)
+    if array.dtype.kind == "V" or (
+        array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))

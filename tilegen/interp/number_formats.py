@@ -8,7 +8,7 @@ widened to float32 where numpy has no fast arithmetic for them.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -40,21 +40,21 @@ class UnknownFormat(ValueError):
     """A TIR dtype that the interpreter does not store."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def scalar_name(dtype: str) -> str:
     """``float16x8`` to ``float16``; other names are unchanged."""
     match = re.fullmatch(r"(.+?\d)x\d+", dtype)
     return match.group(1) if match else dtype
 
 
-@lru_cache(maxsize=None)
+@cache
 def lanes(dtype: str) -> int:
     """The number of vector lanes of a TIR dtype: 8 for ``float16x8``, 1 for a scalar."""
     match = re.fullmatch(r".+?\dx(\d+)", dtype)
     return int(match.group(1)) if match else 1
 
 
-@lru_cache(maxsize=None)
+@cache
 def storage_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy dtype that stores ``dtype``; raises ``UnknownFormat`` for one that has none."""
     try:
@@ -63,35 +63,35 @@ def storage_dtype(dtype: str) -> np.dtype[Any]:
         raise UnknownFormat(f"the interpreter does not know the dtype {dtype!r}") from None
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_float(dtype: str) -> bool:
     return "float" in dtype
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_integer(dtype: str) -> bool:
     return scalar_name(dtype).lstrip("u").startswith("int")
 
 
-@lru_cache(maxsize=None)
+@cache
 def integer_range(dtype: str) -> tuple[int, int]:
     info = np.iinfo(storage_dtype(dtype))
     return int(info.min), int(info.max)
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_narrow_float(dtype: str) -> bool:
     """Whether arithmetic on ``dtype`` is done in float32 and rounded back."""
     return is_float(dtype) and storage_dtype(dtype).itemsize < 4
 
 
-@lru_cache(maxsize=None)
+@cache
 def float_max(dtype: str) -> float:
     """The largest finite value of a float format."""
     return float(ml_dtypes.finfo(storage_dtype(dtype)).max)
 
 
-@lru_cache(maxsize=None)
+@cache
 def lowest(dtype: str) -> Any:
     """The value that ``max`` starts from: minus infinity, or the least integer."""
     if is_float(dtype):
@@ -100,7 +100,7 @@ def lowest(dtype: str) -> Any:
     return False if dtype == "bool" else integer_range(dtype)[0]
 
 
-@lru_cache(maxsize=None)
+@cache
 def highest(dtype: str) -> Any:
     """The value that ``min`` starts from: infinity, or the greatest integer."""
     if is_float(dtype):
@@ -109,7 +109,7 @@ def highest(dtype: str) -> Any:
     return True if dtype == "bool" else integer_range(dtype)[1]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _widening_table(dtype: str) -> Array:
     """All values of an 8-bit or 16-bit format as float32, indexed by bit pattern."""
     storage = storage_dtype(dtype)

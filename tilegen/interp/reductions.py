@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.copies import check_annotations
 from tilegen.interp.atomics import compile_update
+from tilegen.interp.copies import check_annotations
 from tilegen.interp.findings import Site, Unsupported
 from tilegen.interp.frame import Frame
 from tilegen.interp.non_finite import all_finite, note_event

@@ -1,8 +1,8 @@
 """Where the elements of a shared-memory tile lie, and which accesses of it meet in one bank.
 
 TileLang lays a gemm operand, and a tile that TMA stores from, in panels as wide as the swizzle span. Within a panel the
-16-byte chunk of a row is exclusive-ored with the row: by row % 8 at a span of 128 bytes, row // 2 % 4 at 64, row // 4 % 2
-at 32. Other tiles are row-major.
+16-byte chunk of a row is exclusive-ored with the row: by row % 8 at a span of 128 bytes, row // 2 % 4 at 64, row // 4 %
+2 at 32. Other tiles are row-major.
 
 Two accesses are judged, each 128 bytes, which the banks can deliver at once: *8 rows x 16 bytes*, how `ldmatrix`,
 `stmatrix`, an accumulator's stores and WGMMA's core matrices go over a tile; and *128 bytes along the rows*, how TMA,
@@ -20,9 +20,8 @@ from tilegen.lowering.instruction import GemmPath, gemm_path, operand_continuity
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
 
 if TYPE_CHECKING:
-    from tilegen.targets import Target
-
     from tilegen.plan.model import TilePlan
+    from tilegen.targets import Target
 
 CHUNK = 16
 BANK_BYTES = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import pointwise, value_at
+from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import Size, add, at_most, to_text
+from tilegen.expr import Size, add, at_most
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
@@ -366,10 +366,10 @@ def _register_arithmetic(
     for name, count in counts.items():
         buffer = kernel.buffer(name)
         owners = kernel.launch.threads if buffer.owners is None else buffer.owners
-        shape = " x ".join(to_text(value_at(extent, values)) for extent in buffer.shape)
+        shape = " x ".join(text_at(extent, values) for extent in buffer.shape)
         terms.append(
-            f"`{name}` is {shape} {buffer.dtype} over {to_text(value_at(owners, values))} threads = "
-            f"{to_text(value_at(count, values))} registers a thread"
+            f"`{name}` is {shape} {buffer.dtype} over {text_at(owners, values)} threads = "
+            f"{text_at(count, values)} registers a thread"
         )
     return "; ".join(terms) + f"; beside them the gemm needs about {overhead}, and there are {budget}"
 
@@ -407,7 +407,8 @@ def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
             needed, given = wgmma_registers(found.n, itemsize), value_at(block, values)
             return (
                 f"one WGMMA of 64 x {found.n} holds {needed - WGMMA_OVERHEAD} accumulators a thread and needs {needed} "
-                f"registers; {plan.target.registers.per_block} over {given} threads leave {launch_limit(plan.target, given)}"
+                f"registers; {plan.target.registers.per_block} over {given} threads leave "
+                f"{launch_limit(plan.target, given)}"
             )
 
         keys = gemm.decided_by or ("tile",)
