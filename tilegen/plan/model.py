@@ -58,7 +58,7 @@ class Buffer:
     ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
     share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the source gives its
     layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of the block do. ``decided_by`` names the
-    spec keys that fix its size: a finding points there.
+    spec keys that fix its size: a finding points there. ``by_compiler``: TileLang adds it, the source does not show it.
     """
 
     name: str
@@ -73,6 +73,7 @@ class Buffer:
     owners: Size | None = None
     count: Size = 1
     annotated: bool = False
+    by_compiler: bool = False
 
     @property
     def elements(self) -> Size:
