@@ -40,7 +40,7 @@ def size_text(size: Size) -> str:
 
 def _launch(kernel: KernelPlan) -> Iterator[str]:
     launch = kernel.launch
-    grid = ", ".join(to_text(extent) for extent in launch.grid)
+    grid = ", ".join(launch.names or [to_text(extent) for extent in launch.grid])
     extra = f" + {launch.producer_threads} of the producer" if launch.producer_threads else ""
     yield f"{kernel.name}: grid ({grid}), {to_text(launch.threads)} threads{extra}"
 

@@ -183,13 +183,15 @@ Op = Copy | Gemm | Reduce | Elementwise | Fill | Loop
 class Launch:
     """Grid extents (x, y, z order) and threads as the source writes them.
 
-    ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds.
+    ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds. ``names`` are what
+    the source calls the extents, where the host computes one and passes it.
     """
 
     grid: tuple[Size, ...]
     threads: Size
     producer_threads: Size = 0
     decided_by: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def block_threads(self) -> Size:

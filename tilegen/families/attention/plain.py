@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.expr import Size, ceil_div, multiply, symbol
+from tilegen.expr import Size, ceil_div, multiply, symbol, to_text
 from tilegen.families.attention.combine import combine
 from tilegen.families.attention.decode import (
     DIVISOR,
@@ -43,7 +43,13 @@ def plain(decode: Decode) -> tuple[KernelPlan, ...]:
         launch = Launch((decode.head_blocks, b), threads, producers, (HEADS, "dims.B"))
         return (_attend(decode, launch, 1),)
     split = decode.splits()
-    launch = Launch((decode.head_blocks, split, b), threads, producers, (HEADS, "tile.num_split", "dims.B"))
+    launch = Launch(
+        (decode.head_blocks, split, b),
+        threads,
+        producers,
+        decided_by=(HEADS, "tile.num_split", "dims.B"),
+        names=(to_text(decode.head_blocks), "num_split", "B"),
+    )
     return (_attend(decode, launch, split), combine(decode, multiply(b, split), split))
 
 
