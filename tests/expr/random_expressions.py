@@ -113,6 +113,8 @@ def _formula(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         inner.map(lambda t: f"-({t})"),
         inner.map(lambda t: f"({t}) ** 2"),
         st.tuples(inner, inner, inner).map(lambda t: f"where({t[0]} < {t[1]} or {t[2]} >= 0, {t[1]}, {t[2]})"),
+        st.tuples(inner, inner).map(lambda t: f"where(not {t[0]} < {t[1]} and D > 2, {t[1]}, {t[0]})"),
+        inner.map(lambda t: f"where(not {t} < 0, D, 0.25)"),
     )
 
 

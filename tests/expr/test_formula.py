@@ -32,6 +32,7 @@ TILELANG = SimpleNamespace(
         for n in ("max", "min", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "erf", "tanh", "abs")
     },
     pow=pow,
+    float32=float,
     if_then_else=lambda c, a, b: a if c else b,
     And=lambda a, b: a and b,
     Or=lambda a, b: a or b,
@@ -85,6 +86,8 @@ def test_a_formula_keeps_the_order_in_which_it_is_written() -> None:
         ("where(x > 0 and y > 0, x, y)", "T.if_then_else(T.And(x > 0, y > 0), x, y)"),
         ("(D + 64) ** -0.5 * x", "(D + 64) ** -0.5 * x"),
         ("relu(acc + y) * 0.5", "T.max(acc[i, j] + y, 0) * 0.5"),
+        ("where(not x < 0, D, 0) * y", "T.if_then_else(T.Not(x < 0), T.float32(D), 0) * y"),
+        ("x * sqrt(D + 1)", "x * T.sqrt(T.float32(D + 1))"),
     ],
 )
 def test_tilelang_is_written_as_an_expert_writes_it(text: str, printed: str) -> None:
@@ -122,6 +125,13 @@ def test_a_name_that_prints_as_a_compound_is_bracketed() -> None:
     assert formula_to_tilelang(parse("x * y"), {"x": "a + b", "y": 'T.cast(g[j], "float32")'}) == (
         '(a + b) * T.cast(g[j], "float32")'
     )
+
+
+def test_a_dynamic_dim_is_no_python_number_in_tilelang() -> None:
+    names = {"D": "T.float32(M)"}
+    assert formula_to_tilelang(parse("x * D ** -0.5"), names) == "x * T.rsqrt(T.float32(M))"
+    assert formula_to_tilelang(parse("x * sqrt(D)"), names) == "x * T.sqrt(T.float32(M))"
+    assert formula_to_tilelang(parse("x * D ** -0.5"), {"D": "D_rope"}) == "x * D_rope ** -0.5"
 
 
 def test_a_formula_pickles() -> None:

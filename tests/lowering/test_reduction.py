@@ -1,6 +1,6 @@
 import pytest
 
-from tilegen.lowering.reduction import fragment_tile_ok, row_layout, row_reduce_ok
+from tilegen.lowering.reduction import RowReduction, fragment_tile_ok, row_layout, row_reduce_ok, row_reduction
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,27 @@ def test_row_reductions(rows, columns, threads, ok):
 def test_layout_of_a_row():
     assert row_layout(8, 256, 128, 2).vector == 8
     assert row_layout(8, 256, 128, 2).lanes == 32
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "outcome", "held"),
+    [
+        (4, 160, "row_per_thread", 160),  # 32 threads hold each element
+        (32, 320, "row_per_thread", 320),
+        (64, 96, "row_per_thread", 96),
+        (256, 96, "row_per_thread", 192),
+        (8, 256, "dealt", 16),
+        (1, 160, "refused", 0),
+        (192, 96, "refused", 0),
+        (2, 33, "refused", 0),
+    ],
+)
+def test_a_loop_over_the_rows_turns_a_refusal_into_a_cliff(rows, columns, outcome, held):
+    assert row_reduction(rows, columns, 128, 2, row_loop=True) == RowReduction(outcome, held)
+    alone = row_reduction(rows, columns, 128, 2, row_loop=False)
+    assert alone.outcome == ("dealt" if outcome == "dealt" else "refused")
+
+
+def test_replication_of_a_row_held_whole():
+    assert row_reduction(4, 160, 128, 2, row_loop=True).replication(4, 160, 128) == 32.0
+    assert row_reduction(8, 256, 128, 2, row_loop=True).replication(8, 256, 128) == 1.0

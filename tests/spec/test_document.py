@@ -76,14 +76,35 @@ def test_a_key_has_its_place_in_characters_not_bytes() -> None:
     assert (span.line, span.column, span.end_column) == (3, 23, 24)
 
 
-def test_a_place_inside_a_string_is_found_where_no_escape_hides_it() -> None:
-    doc = document('a = "M + foo"\nb = \'M + foo\'\nc = "M \\u002b foo"\nd = """M + foo"""\n')
-    assert [(s.column, s.end_column) for s in (doc.inside((k,), 4, 7) for k in "abcd")] == [
-        (10, 13),
-        (10, 13),
-        (5, 19),
-        (12, 15),
-    ]
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ('"M + foo"', "foo"),
+        ("'M + foo'", "foo"),
+        ('"""M + foo"""', "foo"),
+        ("'''\nM + foo'''", "foo"),
+        ('"M \\u002b foo"', "foo"),
+        ('"M\\t+ f\\u006fo"', "f\\u006fo"),
+        ('"""M\n+ foo"""', "foo"),
+        ('"""\nM +\\\n\n    \\u0020foo"""', "foo"),
+        ('"""\r\nM\r\n+ foo"""', "foo"),
+    ],
+)
+def test_a_place_inside_a_string_is_found(source: str, shown: str) -> None:
+    text = f"x = [1, {source}]\n"
+    doc = document(text)
+    value = doc.values["x"][1].replace("\r", "")
+    assert value.split() == ["M", "+", "foo"]
+    start = doc.values["x"][1].index("foo")
+    span = doc.inside(("x", 1), start, start + 3)
+    assert span.line == span.end_line
+    assert text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1] == shown
+
+
+def test_the_end_of_a_string_is_its_closing_quote_and_no_string_is_whole() -> None:
+    doc = document('a = "M +"\nb = 123\n')
+    assert doc.inside(("a",), 3, 4).column == 9
+    assert doc.inside(("b",), 1, 2) == doc.span(("b",))
 
 
 @pytest.mark.parametrize(
@@ -186,3 +207,31 @@ def test_every_path_has_a_place_that_holds_its_value(table: dict) -> None:
             span = doc.span(path)
             source = text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
             assert tomllib.loads(f"v = {source}") == {"v": value}
+
+
+_string_parts = st.one_of(
+    st.text("abä # '", max_size=3),
+    st.sampled_from(["\\n", "\\t", "\\\\", '\\"', "\\u0041", "\\U0001F600", "\n", "\\\n  ", "\\  \n\n", "\r\n"]),
+)
+
+
+@REPEATABLE
+@given(st.lists(_string_parts, max_size=6).map("".join), st.booleans())
+def test_every_character_of_a_string_has_one_place(body: str, several_lines: bool) -> None:
+    if not several_lines:
+        body = body.replace("\\\n", "").replace("\\  \n\n", "").replace("\r", "").replace("\n", "")
+    quotes = '"""' if several_lines else '"'
+    text = f"a = {quotes}{body}{quotes}\n"
+    doc = document(text)
+    value = tomllib.loads(text)["a"]
+    lines = text.split("\n")
+    for i, character in enumerate(value):
+        span = doc.inside(("a",), i, i + 1)
+        line = lines[span.line - 1]
+        if character == "\n" and line[span.column - 1 : span.column] != "\\":
+            assert line[span.column - 1 :] in ("", "\r")
+        else:
+            written = line[span.column - 1]
+            assert written in (character, "\\")
+    end = doc.inside(("a",), len(value), len(value) + 1)
+    assert lines[end.line - 1][end.column - 1 :] == quotes

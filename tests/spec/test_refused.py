@@ -61,7 +61,7 @@ CASES = [
         "spec-bad-name",
         '"../../x"',
         "a kernel's name is a lower-case letter followed by lower-case letters, digits and underscores",
-        "",
+        "`x` is such a name",
     ),
     (
         GEMM,
@@ -70,10 +70,26 @@ CASES = [
         "spec-bad-name",
         '"a; import os"',
         "a kernel's name is a lower-case letter followed by lower-case letters, digits and underscores",
-        "",
+        "`a_import_os` is such a name",
     ),
-    (GEMM, '"gemm_relu"', '"import"', "spec-bad-name", '"import"', "`import` is a Python keyword", ""),
-    (GEMM, '"gemm_relu"', '"torch"', "spec-bad-name", '"torch"', "emitted code uses `torch` for something else", ""),
+    (
+        GEMM,
+        '"gemm_relu"',
+        '"import"',
+        "spec-bad-name",
+        '"import"',
+        "`import` is a Python keyword",
+        "`gemm_relu` is such a name",
+    ),
+    (
+        GEMM,
+        '"gemm_relu"',
+        '"torch"',
+        "spec-bad-name",
+        '"torch"',
+        "emitted code uses `torch` for something else",
+        "`gemm_relu` is such a name",
+    ),
     (
         GEMM,
         '"gemm_relu"',
@@ -81,7 +97,7 @@ CASES = [
         "spec-bad-name",
         f'"{"a" * 65}"',
         "a name has at most 64 characters, and this has 65",
-        "",
+        "`aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa` is such a name",
     ),
     (GEMM, '"gemm_relu"', "3", "spec-wrong-type", "3", "`kernel` must be a string, not an integer", ""),
     (
@@ -209,7 +225,7 @@ CASES = [
         "spec-empty-domain",
         "127",
         "no multiple of 64 lies from 65 to 127",
-        "",
+        "the nearest are 64 and 128",
     ),
     (
         GEMM,
@@ -452,7 +468,7 @@ CASES = [
         "accum = 32",
         "spec-wrong-type",
         "32",
-        "`compute.accum` must be one of float32, float16, int32, not an integer",
+        "`compute.accum` must be one of float32, float16, bfloat16, int32, not an integer",
         "",
     ),
     (
@@ -510,7 +526,7 @@ CASES = [
         "spec-wrong-type",
         "1.5",
         "`tile.BLOCK_M` must be an integer or an expression, not a float",
-        "",
+        'an expression stands in quotes: "16 * threads // BLOCK_C"',
     ),
     (
         GEMM,
@@ -519,7 +535,7 @@ CASES = [
         "spec-bad-expression",
         "9",
         "an exponent must be a constant from 0 to 8",
-        "",
+        "write the number out",
     ),
     (
         GEMM,

@@ -1,6 +1,5 @@
 """Kernels to read back."""
 
-# ruff: noqa: N803, N806, N812
 from typing import Any
 
 import tilelang.language as T

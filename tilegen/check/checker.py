@@ -79,6 +79,11 @@ def check(spec: Spec) -> Verdict:
     )
 
 
+def spec_findings(spec: Spec) -> list[Diagnostic]:
+    """What keeps a spec from being planned at all; empty where its tile values are always defined."""
+    return findings(spec, _settle_spec(spec))
+
+
 def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
     """Each plan of a spec with every obligation on it, settled. Equal obligations of several plans are settled once."""
     known: dict[Any, Outcome] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.expr import Size, evaluate, free_names
+from tilegen.expr import Size, evaluate, free_names, to_text
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,11 @@ def pointwise(predicate: Callable[..., bool], *args: Size) -> Any:
     if all(isinstance(arg, int) for arg in args):
         return bool(predicate(*args))
     return Pointwise(predicate, args)
+
+
+def text_at(size: Size, values: Mapping[str, int]) -> str:
+    """``size`` at a counterexample, as text."""
+    return to_text(value_at(size, values))
 
 
 def value_at(size: Size, values: Mapping[str, int]) -> Size:

@@ -24,8 +24,8 @@ SM_COUNT = Range(1, 512)
 class Domain:
     """A box of ranges cut by a constraint.
 
-    ``ranges`` bounds each name; ``constraint`` is the exact set (a bool or a sympy boolean); ``listed`` gives the values of
-    the names that have finitely many, in increasing order.
+    ``ranges`` bounds each name; ``constraint`` is the exact set (a bool or a sympy boolean); ``listed`` gives the
+    values of the names that have finitely many, in increasing order.
     """
 
     ranges: Mapping[str, Range]

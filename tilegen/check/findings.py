@@ -20,8 +20,8 @@ ORDER = {Severity.ERROR: 0, Severity.UNDECIDED: 1, Severity.SLOW: 2, Severity.NO
 
 
 def findings(spec: Spec, results: Iterable[Result]) -> list[Diagnostic]:
-    """The diagnostics, errors first, then by line. Findings that differ only in target, dtype or case are merged; what the
-    spec allows, with its reason, is left out.
+    """The diagnostics, errors first, then by line. Findings that differ only in target, dtype or case are merged; what
+    the spec allows, with its reason, is left out.
     """
     results = list(results)
     groups: dict[tuple[str, str, Severity], list[Result]] = {}

@@ -1,7 +1,7 @@
 """Settles a claim over a domain: proved, refuted with a smallest counterexample, or undecided.
 
-Four steps, cheapest first: the claim is already a bool; interval and divisibility arithmetic; enumeration where the dims it
-mentions have few values; z3 with a time limit. Nothing that runs out of time is passed off as proved.
+Four steps, cheapest first: the claim is already a bool; interval and divisibility arithmetic; enumeration where the
+dims it mentions have few values; z3 with a time limit. Nothing that runs out of time is passed off as proved.
 """
 
 from __future__ import annotations

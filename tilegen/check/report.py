@@ -5,13 +5,18 @@ Nothing here needs the spec itself, so a cached report costs neither pydantic no
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilegen.check.cache import VerdictCache
+from tilegen import cache
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError, from_json, to_json
+
+KIND = "verdicts"
+"""Folder of the cache."""
 
 FAILING = {Severity.ERROR}
 STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
@@ -19,8 +24,8 @@ STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
 
 @dataclass(frozen=True)
 class Report:
-    """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided; ``methods``
-    how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
+    """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided;
+    ``methods`` how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
     """
 
     path: str
@@ -67,25 +72,30 @@ class Report:
         )
 
 
-def report_on(path: Path, cache: VerdictCache | None = None) -> Report:
-    """Checks the spec in the file at ``path``. What is wrong with the file itself is a diagnostic, not an exception."""
+def report_on(path: Path, *, cached: bool = True) -> Report:
+    """Checks the spec in the file at ``path``. What is wrong with the file itself is a diagnostic, not an exception.
+
+    ``cached`` takes a verdict that is known from the same spec at the same path, by the same tilegen and Python.
+    """
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         diagnostic = Diagnostic("spec-unreadable", "unreadable", Severity.ERROR, f"cannot read {path}: {reason}", None)
         return Report(str(path), "", (diagnostic,))
-    if cache is not None:
-        known = cache.get(str(path), data)
-        if known is not None:
-            try:
-                return Report.from_json(known)
-            except (KeyError, TypeError, ValueError, AttributeError):
-                pass  # an entry that no tilegen wrote: check again
+    if not cached:
+        return _checked(str(path), data)
+    key = cache.digest(cache.package_digest(), sys.version, str(path), hashlib.sha256(data).hexdigest())
+    known = cache.read(KIND, key)
+    if known is not None:
+        try:
+            return Report.from_json(known)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass  # not an entry that tilegen wrote
     report = _checked(str(path), data)
     # An undecided obligation may be settled on a faster day, so only verdicts that cannot change are kept.
-    if cache is not None and report.undecided == 0:
-        cache.put(str(path), data, report.to_json())
+    if report.undecided == 0:
+        cache.write(KIND, key, report.to_json())
     return report
 
 

@@ -28,11 +28,11 @@ def text_of(text: Callable[..., str], *args: Any) -> Explain:
 class Obligation:
     """Something that must hold for every value of the dims in the case that the plan is for.
 
-    ``claim`` is a bool, or a sympy boolean over the dims. ``at`` is the spec path that a finding points to and ``label``
-    the arithmetic, given the values of a counterexample (an empty mapping where the claim has no free dims).
-    ``parameter`` is the tile parameter whose nearest legal value is offered. ``related`` are the other spec paths that may
-    take part in a conflict; a finding shows those that do. An obligation of a spec, not of a plan, holds ``given`` a
-    condition, or over a domain of its own, ``within``.
+    ``claim`` is a bool, or a sympy boolean over the dims. ``at`` is the spec path that a finding points to and
+    ``label`` the arithmetic, given the values of a counterexample (an empty mapping where the claim has no free dims).
+    ``parameter`` is the tile parameter whose nearest legal value is offered. ``related`` are the other spec paths that
+    may take part in a conflict; a finding shows those that do. An obligation of a spec, not of a plan, holds ``given``
+    a condition, or over a domain of its own, ``within``.
     """
 
     claim: Any
@@ -56,10 +56,11 @@ class Obligation:
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of the catalogue. ``id`` is the part after ``TG-``; ``today`` says what TileLang 0.1.15 does when broken.
+    """One entry of the catalogue. ``id`` is the part after ``TG-``; ``today`` says what TileLang 0.1.15 does when
+    broken.
 
-    ``obligations`` takes a plan, or for a rule ``over_spec`` a spec and an architecture. ``unless`` are rules without which
-    this one says nothing of its own: where one of them is refuted on a plan, a finding of this one is left out.
+    ``obligations`` takes a plan, or for a rule ``over_spec`` a spec and an architecture. ``unless`` are rules without
+    which this one says nothing of its own: where one of them is refuted on a plan, a finding of this one is left out.
     """
 
     id: str
@@ -103,7 +104,8 @@ def rule(
 def spec_rule(
     id: str, name: str, *, sentence: str, source: str, today: str = ""
 ) -> Callable[[Callable[[Spec, str], Iterable[Obligation]]], Rule]:
-    """Registers the decorated generator, which takes a spec and an architecture: what must hold before there is a plan."""
+    """Registers the decorated generator, which takes a spec and an architecture: what must hold before there is a
+    plan."""
 
     def register(function: Callable[[Spec, str], Iterable[Obligation]]) -> Rule:
         return _registered(Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True))

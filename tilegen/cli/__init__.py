@@ -51,7 +51,7 @@ class Commands(click.Group):
 
             near = get_close_matches(args[0], self.list_commands(ctx), n=1)
             if near:
-                error.message += f" Did you mean '{near[0]}'?"
+                raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from None
             raise
 
 

@@ -102,7 +102,8 @@ def _load(files: list[Path], only: tuple[str, ...]) -> list[Any]:
     from tilegen.spec import load
     from tilegen.spec.diagnostic import SpecError
 
-    specs, problems = [], []
+    specs: list[Any] = []
+    problems: list[Diagnostic] = []
     for file in files:
         try:
             specs.append(load(file))

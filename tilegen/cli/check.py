@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from tilegen.check.cache import VerdictCache, user_cache
 from tilegen.check.formats import FORMATS
 from tilegen.check.report import Report, report_on
 from tilegen.cli._terminal import use_color
@@ -23,15 +22,14 @@ from tilegen.spec.find import NoSpecError, find_specs
 def command(specs: tuple[str, ...], strict: bool, form: str, no_cache: bool) -> None:
     """Prove the tilings of specs legal for every declared shape.
 
-    SPEC is a spec file, a folder of them, or the name of a kernel in specs/; without any, all of specs/ is checked. Exits 1
-    where a spec fails, 2 where there is none to check.
+    SPEC is a spec file, a folder of them, or the name of a kernel in specs/; without any, all of specs/ is checked.
+    Exits 1 where a spec fails, 2 where there is none to check.
     """
     try:
         paths = find_specs(specs)
     except NoSpecError as error:
         raise click.UsageError(str(error)) from None
-    cache = None if no_cache else user_cache()
-    reports = list(_reports(paths, cache))
+    reports = list(_reports(paths, cached=not no_cache))
     if form == "text":
         click.echo(FORMATS[form](reports, strict=strict, color=use_color(sys.stdout)), nl=False)
     else:
@@ -40,12 +38,12 @@ def command(specs: tuple[str, ...], strict: bool, form: str, no_cache: bool) -> 
         sys.exit(1)
 
 
-def _reports(paths: list[Path], cache: VerdictCache | None) -> Iterator[Report]:
+def _reports(paths: list[Path], *, cached: bool) -> Iterator[Report]:
     """The report on each spec; on a terminal, which one is being checked is shown meanwhile."""
     shown = sys.stderr.isatty() and len(paths) > 1
     for number, path in enumerate(paths, start=1):
         if shown:
             click.echo(f"\r\x1b[Kchecking {number}/{len(paths)} {path}", nl=False, err=True)
-        yield report_on(path, cache)
+        yield report_on(path, cached=cached)
     if shown:
         click.echo("\r\x1b[K", nl=False, err=True)

@@ -34,16 +34,23 @@ def kernel_folder(
     verified: Iterable[Verified],
     output_cases: list[dict[str, Any]],
     outputs: Mapping[str, bytes],
+    recorded: bytes | None,
 ) -> dict[str, bytes]:
-    """Every file of ``generated/<kernel>/`` by path relative to it."""
+    """Every file of ``generated/<kernel>/`` by path relative to it. ``recorded`` is the ``facts.json`` on disk, if any."""
     files = {name: text.encode() for name, text in rendering.files.items()}
+    known = _recorded_resources(recorded, sha256(files["kernel.py"]))
     facts = {
         "spec": {"path": spec.path, "sha256": spec.sha256},
         "tilegen": __version__,
         "tilelang": TILELANG_VERSION,
         "files": {name: sha256(files[name]) for name in SOURCES},
         "lowering": [
-            {"name": entry.job.name, "key": dict(entry.job.key), "facts": entry.observed["golden"]}
+            {
+                "name": entry.job.name,
+                "key": dict(entry.job.key),
+                "facts": entry.observed["golden"],
+                "resources": _resources(entry, known.get(entry.job.name)),
+            }
             for entry in verified
         ],
         "outputs": output_cases,
@@ -52,6 +59,28 @@ def kernel_folder(
     for name, content in outputs.items():
         files[f"golden/{name}.npy"] = content
     return files
+
+
+def _recorded_resources(recorded: bytes | None, kernel_sha256: str) -> dict[str, Any]:
+    """The ptxas figures on disk by lowering name, where they belong to the same kernel source."""
+    try:
+        facts = json.loads(recorded or b"{}")
+    except ValueError:
+        return {}
+    if facts.get("files", {}).get("kernel.py") != kernel_sha256 or facts.get("tilelang") != TILELANG_VERSION:
+        return {}
+    return {entry["name"]: entry.get("resources") for entry in facts["lowering"]}
+
+
+def _resources(entry: Verified, known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Registers and spills as ptxas says; those on disk where there is no nvcc, or another version of it.
+
+    So a machine without nvcc, or with a newer one, gives the same bytes as the machine that recorded them.
+    """
+    found = entry.observed["ptxas"]
+    if found is None or (known is not None and known["compiler"] != found["compiler"]):
+        return known
+    return {"compiler": found["compiler"], "kernels": found["kernels"]}
 
 
 def compile_key(instance: Instance, parameters: Iterable[str]) -> dict[str, Any]:

@@ -73,6 +73,7 @@ def build(
     jobs = {spec.kernel: list(_jobs(spec, renderings[spec.kernel], depth, targets)) for spec in specs}
     verified = _verify(jobs, workers, progress)
     diagnostics += _disagreements(specs, verified)
+    diagnostics += _slow(specs, verified)
     if any(entry.severity is Severity.ERROR for entry in diagnostics):
         raise BuildError(diagnostics)
     old = read_tree(destination)
@@ -166,6 +167,30 @@ def _disagreements(specs: list[Spec], verified: Mapping[str, list[Verified]]) ->
     return found
 
 
+def _slow(specs: list[Spec], verified: Mapping[str, list[Verified]]) -> list[Diagnostic]:
+    """What ptxas warns of: spills, and WGMMA that it serialised."""
+    found = []
+    for spec in specs:
+        for entry in verified[spec.kernel]:
+            ptxas = entry.observed.get("ptxas") or {}
+            spills = {name: usage["spill_bytes"] for name, usage in ptxas.get("kernels", {}).items()}
+            labels = [f"{name} spills {count} bytes of registers" for name, count in spills.items() if count]
+            labels += [f"ptxas: {warning}" for warning in ptxas.get("warnings", ())]
+            for label in labels:
+                found.append(
+                    Diagnostic(
+                        code="TG-V2",
+                        name="compiled-without-spills",
+                        severity=Severity.SLOW,
+                        message=f"{entry.job.name} is slower than its tiling",
+                        span=spec.span("tile"),
+                        label=label,
+                        help=("give the accumulators more threads, or a smaller tile",),
+                    )
+                )
+    return found
+
+
 def _tree(
     specs: list[Spec],
     renderings: Mapping[str, Rendering],
@@ -187,7 +212,12 @@ def _tree(
         output_cases = family.golden_cases(spec)
         outputs = golden_outputs(renderings[spec.kernel].files, output_cases)
         folders[spec.kernel] = kernel_folder(
-            spec, renderings[spec.kernel], verified[spec.kernel], output_cases, outputs
+            spec,
+            renderings[spec.kernel],
+            verified[spec.kernel],
+            output_cases,
+            outputs,
+            old.get(f"{spec.kernel}/golden/facts.json"),
         )
         parameters = family.context(spec, _cases(spec))["factory_parameters"]
         entries[spec.kernel] = manifest_entry(spec, parameters)

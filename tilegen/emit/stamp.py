@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from tilegen import cache
 from tilegen.emit.tree import read_tree
-from tilegen.verify import cache
 
 
 def key(files: list[Path], only: tuple[str, ...], targets: tuple[str, ...], depth: str) -> str:

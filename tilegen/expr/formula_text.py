@@ -23,7 +23,8 @@ def formula_to_tilelang(expr: Any, names: Mapping[str, str]) -> str:
     """The formula as a TileLang expression; `names` gives the source for each input ("acc" -> "c_frag[i, j]").
 
     Written as an expert would: relu is `T.max(x, 0)`, silu is `x / (1 + T.exp(-x))`. An argument that such a form
-    repeats is repeated here; bind it first with `repeated_terms`.
+    repeats is repeated here; bind it first with `repeated_terms`. A dim is a Python number where `names` gives it a
+    plain name or none; give a dynamic dim as `T.float32(M)`.
     """
     return _TileLang(names).text(expr, OR)
 
@@ -123,9 +124,13 @@ class _Text:
 
 
 class _TileLang(_Text):
+    def is_static(self, e: Any) -> bool:
+        """True if `e` is a Python number when the kernel is traced."""
+        return all(s.is_integer and self.names.get(s.name, s.name).isidentifier() for s in e.free_symbols)
+
     def power(self, e: Any) -> tuple[str, int]:
         base, exponent = e.args
-        if not _tensor_names(e, ()):
+        if self.is_static(e):
             return super().power(e)
         if exponent == -1:
             return f"1 / {self.text(base, UNARY)}", PRODUCT
@@ -144,9 +149,17 @@ class _TileLang(_Text):
         return self.fold("T.And" if isinstance(e, sympy.And) else "T.Or", e.args)
 
     def where(self, condition: Any, then: Any, otherwise: Any) -> tuple[str, int]:
+        if self.is_static(then) and self.is_static(otherwise):
+            # Two Python ints would make an int32, which has no true division.
+            return self.function("T.if_then_else", condition, f"T.float32({self.text(then, OR)})", otherwise)
         return self.function("T.if_then_else", condition, then, otherwise)
 
     def call(self, name: str, args: Any) -> tuple[str, int]:
+        if all(self.is_static(a) for a in args):
+            # TileLang would take a Python int for an int32, and has no sqrt of one.
+            lifted = sympy.Symbol("_lifted", real=True)
+            names = {**self.names, "_lifted": f"T.float32({self.text(args[0], OR)})"}
+            return _TileLang(names).call(name, (lifted, *args[1:]))
         x = self.text(args[0], UNARY)
         product = self.text(args[0], POWER)
         bare = self.text(args[0], OR)

@@ -187,7 +187,7 @@ class _Walk:
             parts = [self.condition(v) for v in node.values]
             return arith.all_of(*parts) if isinstance(node.op, ast.And) else arith.any_of(*parts)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return arith.negate(self.condition(node.operand))
+            return self.negated(self.condition(node.operand))
         if isinstance(node, ast.Compare):
             return arith.all_of(*self._comparisons(node))
         if isinstance(node, (ast.Constant, ast.Name, ast.BinOp)):
@@ -208,6 +208,9 @@ class _Walk:
 
     def comparison(self, op: str, left: ast.expr, right: ast.expr) -> Condition:
         return arith.compare(op, self.integer(left), self.integer(right))
+
+    def negated(self, condition: Condition) -> Condition:
+        return arith.negate(condition)
 
     def membership(self, left: ast.expr, right: ast.expr) -> Condition:
         if not isinstance(right, (ast.Tuple, ast.List)):
@@ -298,6 +301,12 @@ class _FormulaWalk(_Walk):
             count = f"{function.least}" if function.least == function.most else f"{function.least} or more"
             _fail(f"`{name}` takes {count} argument{'' if count == '1' else 's'}", node)
         return function.node(*(self.formula(a) for a in node.args))
+
+    def negated(self, condition: Condition) -> Condition:
+        import sympy
+
+        # `not x < 1` is no `x >= 1` where x is NaN.
+        return not condition if isinstance(condition, bool) else sympy.Not(condition, evaluate=False)
 
     def membership(self, left: ast.expr, right: ast.expr) -> Condition:
         return _fail("`in` has no meaning for real numbers", right, "compare with < and >")

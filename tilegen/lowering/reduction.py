@@ -1,17 +1,26 @@
-"""Which fragment tiles a block can hold, and which row reductions over them lower.
+"""Which fragment tiles a block can hold, and how a reduction along their rows is laid out.
 
 Rule (fragment). Elements are dealt to threads in vectors: M * N must be a multiple of the threads, or at most as many.
 
 Rule (row reduction of a tile copied from global memory). The vector is 16 bytes of the tensor, halved until M * N is a
 multiple of threads * vector and N of the vector; a tile of at most `threads` elements is dealt one by one. A row then
-lies across N / vector lanes: a whole number of times the block, or so many threads of it. The threads that share a row
-must be a power of two and divide the block.
+lies across N / vector lanes: a whole number of times the block, or so many threads of it. The tile is dealt so if the
+threads that share a row are a power of two and divide the block.
 
-Source: tilelang src/op/parallel.cc, ComputePlanCandidate; src/transform/loop_partition.cc; src/cuda/op/reduce.cc;
-tl_templates/cuda/reduce.h (the butterfly needs a power of two of lanes).
+Otherwise it depends on the rest of the kernel. Where a `T.Parallel` loop over the rows touches the result (`rsqrt` of a
+mean, a running maximum), that loop's layout is taken: each thread holds whole rows, every row is held by threads / M
+threads, and the loads are neither shared nor coalesced. It lowers, the values are right, and it is up to 40 times
+slower; nothing is said. This needs more than one row, more elements than threads, rows at most the threads or a
+multiple of them, and lanes that do not divide the block: 12 lanes of 96 threads find a layout, which the reduction then
+refuses. Where there is no such loop, or this fails too, the compiler stops ("no available layout found", or
+"logical_width ... to be a positive power of two").
+
+Source: tilelang src/op/parallel.cc, ComputePlanCandidate; src/transform/loop_partition.cc; src/op/reduce.cc,
+ComputeReducerLayout; tl_templates/cuda/reduce.h (the butterfly needs a power of two of lanes).
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tilegen.lowering.legal import is_power_of_two
 
@@ -40,10 +49,41 @@ def row_layout(rows: int, columns: int, threads: int, itemsize: int, vector_byte
     return RowLayout(vector, columns // vector)
 
 
+@dataclass(frozen=True)
+class RowReduction:
+    outcome: Literal["dealt", "row_per_thread", "refused"]
+    elements_per_thread: int
+    """Elements of the tile in the registers of one thread, copies included; 0 where refused."""
+
+    def replication(self, rows: int, columns: int, threads: int) -> float:
+        """How many threads hold each element."""
+        return self.elements_per_thread * threads / (rows * columns)
+
+
+def row_reduction(
+    rows: int, columns: int, threads: int, itemsize: int, *, row_loop: bool, vector_bytes: int = 16
+) -> RowReduction:
+    """What becomes of a reduction along the rows of a (rows, columns) fragment copied from a global tensor.
+
+    `itemsize`: of the tensor, not of the fragment. `row_loop`: a `T.Parallel` over the rows reads or writes the result.
+    `vector_bytes`: `target.copy.vector_bytes_global_only`.
+    """
+    if row_reduce_ok(rows, columns, threads, itemsize, vector_bytes):
+        return RowReduction("dealt", -(-rows * columns // threads))
+    larger = rows > 1 and rows * columns > threads and fragment_tile_ok(rows, 1, threads)
+    if row_loop and larger and not _laid_out(rows, columns, threads, itemsize, vector_bytes):
+        return RowReduction("row_per_thread", columns * max(rows // threads, 1))
+    return RowReduction("refused", 0)
+
+
 def row_reduce_ok(rows: int, columns: int, threads: int, itemsize: int, vector_bytes: int = 16) -> bool:
-    """Whether a reduction along the rows of a (rows, columns) fragment lowers."""
-    if not fragment_tile_ok(rows, columns, threads):
-        return False
+    """Whether a reduction along the rows of a (rows, columns) fragment is dealt evenly."""
+    lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
+    return _laid_out(rows, columns, threads, itemsize, vector_bytes) and is_power_of_two(min(lanes, threads))
+
+
+def _laid_out(rows: int, columns: int, threads: int, itemsize: int, vector_bytes: int) -> bool:
+    """Whether rows and lanes come out even, be the lanes a power of two or not."""
     lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
     sharing = min(lanes, threads)
-    return lanes % sharing == 0 and threads % sharing == 0 and is_power_of_two(sharing)
+    return fragment_tile_ok(rows, columns, threads) and lanes % sharing == 0 and threads % sharing == 0

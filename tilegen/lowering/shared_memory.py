@@ -98,6 +98,14 @@ def workspace_bytes(lanes: int, threads: int, itemsize: int = 4) -> int:
     return threads * itemsize if lanes > SHUFFLE_THREADS else 0
 
 
+def accumulator_workspace_bytes(n_warp: int, threads: int, itemsize: int = 4) -> int:
+    """Workspace of one reduction along the rows of a gemm accumulator that `n_warp` warps share by columns.
+
+    With one warp along N a row lies across 4 lanes; with more, the reduction crosses warps.
+    """
+    return threads * itemsize if n_warp > 1 else 0
+
+
 def fits(target: Target, dynamic: int, static: int = 0) -> bool:
     """Whether the chip gives one block so much."""
     return dynamic + static <= target.shared_memory.per_block

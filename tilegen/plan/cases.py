@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
-    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
+    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed
+    values."""
     values = spec.tile_for(arch)
     domain = domain_of(spec)
     yield from _extend(

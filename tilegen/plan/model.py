@@ -1,8 +1,8 @@
 """The tile plan: what one kernel keeps where, and which tile operations run over it.
 
-A plan is built by a family for one *instance*: a target, one dtype for each tensor, and one case of the spec's tile rules
-(so every tile value is known). Sizes are Python ints where they are known and sympy expressions over the dims of the spec
-where they are not, so that a rule writes its arithmetic once and holds for a number and for a whole range.
+A plan is built by a family for one *instance*: a target, one dtype for each tensor, and one case of the spec's tile
+rules (so every tile value is known). Sizes are Python ints where they are known and sympy expressions over the dims of
+the spec where they are not, so that a rule writes its arithmetic once and holds for a number and for a whole range.
 
 The plan is read twice: the rules turn it into obligations (``tilegen.check``), and the template prints it
 (``tilegen.emit``). After rendering, ``tilegen.verify`` reads TileLang's own IR of the rendered source and compares.
@@ -56,9 +56,10 @@ class Buffer:
 
     ``shape`` is what the source allocates, in elements; ``stages`` is how many copies TileLang's pipeline makes of it.
     ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
-    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the source gives its
-    layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of the block do. ``decided_by`` names the
-    spec keys that fix its size: a finding points there. ``by_compiler``: TileLang adds it, the source does not show it.
+    share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the
+    source gives its layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of
+    the block do. ``decided_by`` names the spec keys that fix its size: a finding points there. ``by_compiler``: TileLang
+    adds it, the source does not show it.
     """
 
     name: str
@@ -113,8 +114,8 @@ class Copy:
 class Gemm:
     """``acc (m, n) += op(a) (m, k) @ op(b) (k, n)`` on one thread block.
 
-    ``threads`` are those that run it, where not the whole block does. ``decided_by`` names the spec keys behind m, n, k and
-    the warps, in that order; ``dtype_at`` and ``operand_at`` those of the operand dtype and of the layout of B.
+    ``threads`` are those that run it, where not the whole block does. ``decided_by`` names the spec keys behind m, n, k
+    and the warps, in that order; ``dtype_at`` and ``operand_at`` those of the operand dtype and of the layout of B.
     """
 
     a: str
@@ -253,9 +254,9 @@ def _walk(body: tuple[Op, ...], loops: tuple[Loop, ...]) -> Iterator[tuple[Op, t
 class Case:
     """One way through the tile rules of a spec: which rule each parameter takes, and where in the domain that holds.
 
-    ``tiles`` maps each parameter to its value; ``chosen`` to the index of its rule (-1: fixed or derived, not by a rule).
-    ``condition`` is the exact claim over the dims: the chosen rules match and no earlier one does. ``guard`` says only
-    that the chosen rules match; where the cases are tried in order, first match, that is enough.
+    ``tiles`` maps each parameter to its value; ``chosen`` to the index of its rule (-1: fixed or derived, not by a
+    rule). ``condition`` is the exact claim over the dims: the chosen rules match and no earlier one does. ``guard``
+    says only that the chosen rules match; where the cases are tried in order, first match, that is enough.
     """
 
     condition: Any

@@ -42,6 +42,9 @@ def shared_group(kernel: KernelPlan, values: Mapping[str, int]) -> tuple[str, ..
 
 def static_shared_bytes(kernel: KernelPlan) -> int:
     """Bytes that the barriers take before the dynamic part, which starts at a multiple of 1,024 (rule TG-B5)."""
+    if not isinstance(kernel.barriers, int):
+        # As many as the stages, which a dim decides: fewer than the 128 that fit the least the barriers can take.
+        return barrier_bytes(1)
     return barrier_bytes(kernel.barriers) if kernel.barriers else 0
 
 

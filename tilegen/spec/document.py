@@ -20,6 +20,8 @@ Path = tuple[str | int, ...]
 MAX_BYTES = 1 << 18
 MAX_DEPTH = 64
 _TOMLLIB_PLACE = re.compile(r"^(?P<message>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$")
+# A backslash alone stands at the end of its line and joins it with the next.
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[btnfr\"\\]|(?=\s*$))")
 _TOML_HELP = 'a line is `key = value`, a value a number, "a string", true, false, [a list] or { key = value }'
 _PATH_PART = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
@@ -57,24 +59,53 @@ class Document:
         return place.key if place else Span(self.file, 1, 1, 1, 1)
 
     def inside(self, path: Path, start: int, end: int) -> Span:
-        """The span of characters start..end of the string at `path`; the whole string where escapes hide the place."""
+        """The span of characters start..end of the string value at `path`; the whole value if that is no string."""
         span = self.span(path)
-        if span.line != span.end_line:
+        places = _characters(self.text.split("\n"), span)
+        if not places:
             return span
-        written = self.text.split("\n")[span.line - 1][span.column - 1 : span.end_column - 1]
-        quotes = 3 if written[:3] in ('"""', "'''") else 1
-        value = written[quotes:-quotes]
-        if "\\" in value or written[:1] not in ("'", '"'):
-            return span
-        start, end = min(start, len(value)), min(max(end, start + 1), len(value) + 1)
-        column = span.column + quotes
-        return Span(self.file, span.line, column + start, span.line, column + end)
+        first = places[min(start, len(places) - 1)]
+        last = places[min(max(end, start + 1), len(places)) - 1]
+        # The end of the text stands at the closing quote.
+        return Span(self.file, *first, last[0], last[1] + 1)
 
     def _nearest(self, path: Path) -> Place | None:
         for length in range(len(path), 0, -1):
             if path[:length] in self.places:
                 return self.places[path[:length]]
         return None
+
+
+def _characters(lines: list[str], span: Span) -> list[tuple[int, int]]:
+    """The (line, column) of each character of the string that stands at `span`, and of its closing quote."""
+    line, column = span.line, span.column
+    source = lines[line - 1]
+    quote = source[column - 1 : column]
+    if quote not in ("'", '"'):
+        return []
+    quotes = 3 if source.startswith(quote * 3, column - 1) else 1
+    column += quotes
+    places: list[tuple[int, int]] = []
+    while (line, column) < (span.end_line, span.end_column - quotes):
+        source = lines[line - 1]
+        rest = source[column - 1 :]
+        escape = _ESCAPE.match(rest) if quote == '"' else None
+        if escape and escape[0] != "\\":
+            places.append((line, column))
+            column += len(escape[0])
+        elif rest.rstrip("\r") and not escape:
+            places.append((line, column))
+            column += 1
+        else:
+            # A line end is a character, but for the one after the opening quotes and one behind a backslash.
+            if not escape and (places or (line, column) != (span.line, span.column + quotes)):
+                places.append((line, column))
+            line, column = line + 1, 1
+            while escape and line < span.end_line and not lines[line - 1].strip():
+                line += 1
+            if escape:
+                column += len(lines[line - 1]) - len(lines[line - 1].lstrip())
+    return [*places, (line, column)]
 
 
 def parse_document(data: bytes, file: str) -> Document:

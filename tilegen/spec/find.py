@@ -68,7 +68,7 @@ def _kernel(name: str) -> Path:
         raise NoSpecError(
             f"there is no file or folder `{_printable(name)}`, and no folder {FOLDER}/ to look for a kernel in"
         )
-    names = {}
+    names: dict[str, Path] = {}
     for path in specs_in(FOLDER):
         names.setdefault(_kernel_of(path) or path.stem, path)
     if name in names:

@@ -7,24 +7,14 @@ not validated again here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from tilegen.expr import Range, evaluate, narrowed
+from tilegen.expr import Condition, Range, Size, evaluate, narrowed
 from tilegen.spec.document import Document, parse_path
 from tilegen.spec.section import Compute, FamilySection
 from tilegen.spec.source import Span
-
-if TYPE_CHECKING:
-    import sympy
-    from sympy.logic.boolalg import Boolean
-
-    Size: TypeAlias = int | sympy.Expr
-    Condition: TypeAlias = bool | Boolean
-else:
-    Size = Any
-    Condition = Any
 
 
 class _Value(BaseModel):

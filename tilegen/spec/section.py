@@ -105,6 +105,9 @@ class FamilySection:
 
     `extra_shapes` are the shapes that further tensors, known to the family only through its formulas, may have; none
     are admitted if it is empty. `variants` are sections of their own; `compute` is None where a variant must be named.
+
+    `example` is the body of a whole spec, for `tilegen new`. `examples` are tables to put in place of its own, by what
+    they show, for the reference. Together they show each key of the section.
     """
 
     name: str
@@ -117,6 +120,7 @@ class FamilySection:
     schedules: Mapping[str, str] = field(default_factory=dict)
     variants: Mapping[str, FamilySection] = field(default_factory=dict)
     example: str = ""
+    examples: Mapping[str, str] = field(default_factory=dict)
 
     def taken_names(self) -> dict[str, str]:
         """The names that dims, tensors and scalars may not have, and what has them already."""

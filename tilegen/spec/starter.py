@@ -7,7 +7,7 @@ from tilegen.spec.section import FamilySection
 # What any spec may have, shown but switched off.
 _FURTHER = """
 # [target.sm_80]               # what differs on a chip goes below it
-# tile = { stages = 2 }
+# tile = { threads = 128 }
 
 # [dispatch]                   # a callable that takes over for part of the domain, with the kernel's signature
 # prefer = [ { when = "CONDITION ON DIMS", call = "package.module:function" } ]
@@ -25,7 +25,7 @@ def starter(section: FamilySection, family: str, variant: str | None, kernel: st
     lines = [f"# {section.doc}", f'kernel = "{kernel}"', f'family = "{family}"']
     if variant is not None:
         lines.append(f'variant = "{variant}"')
-    schedules = [f"# {name}: {doc}" for name, doc in section.schedules.items()]
-    if schedules:
-        lines += [f'# schedule = "{next(iter(section.schedules))}"', *schedules]
+    if section.schedules:
+        lines.append(f'# schedule = "{next(iter(section.schedules))}"    # chosen by the family if absent; there are:')
+        lines += [f"#   {name}: {doc}" for name, doc in section.schedules.items()]
     return "\n".join(lines) + "\n\n" + section.example + _FURTHER

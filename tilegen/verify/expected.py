@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 def expected(instance: Instance) -> list[dict[str, Any]]:
     """One entry for each kernel of the instance, in plain numbers and words.
 
-    ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes``, ``static_bytes``: shared memory. ``buffers``: name to scope, shape
-    (one stage) and dtype. ``gemms``: operands, sizes, transposes and policy in program order. ``pipelines``: stages of each
-    pipelined loop. ``instructions``: the matrix instructions that must appear, and none other. ``tma_loads``: whether any.
+    ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes`` and
+    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands, sizes,
+    transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``: the matrix
+    instructions that must appear, and none other. ``tma_loads``: whether any.
     """
     plan = instance.plan()
     return [_kernel(plan, kernel, instance.dims) for kernel in plan.kernels]

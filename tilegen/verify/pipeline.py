@@ -11,8 +11,8 @@ from importlib.metadata import version
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from tilegen import cache
 from tilegen.emit.rendering import support
-from tilegen.verify import cache
 from tilegen.verify.compare import disagreements
 from tilegen.verify.expected import expected
 from tilegen.verify.worker import observe, reference_outputs, start_quietly

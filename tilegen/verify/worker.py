@@ -24,9 +24,9 @@ def start_quietly() -> None:
 def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str, with_ptxas: bool) -> dict[str, Any]:
     """What TileLang makes of ``build(**key)`` of a kernel file.
 
-    ``patterns`` name the instructions that the emitted golden test counts in the source. Returns ``{"error": text}`` where
-    TileLang refuses, else ``kernels``, ``golden`` (the facts that the emitted test compares), ``ptxas`` (None without nvcc)
-    and ``ir``.
+    ``patterns`` name the instructions that the emitted golden test counts in the source. Returns ``{"error": text}``
+    where TileLang refuses, else ``kernels``, ``golden`` (the facts that the emitted test compares), ``ptxas`` (None
+    without nvcc) and ``ir``.
     """
     from tilegen.targets import target
     from tilegen.verify.facts import LoweringError, lower_facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import pointwise, value_at
+from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.check.rules.gemm import path_of
 from tilegen.expr import Size, all_of, divides, less, to_text
@@ -76,8 +76,8 @@ def _parameter(path: str) -> str | None:
     sentence="the tile can be loaded by TMA in boxes of at most 256 elements a side",
     source="tilelang src/cuda/op/copy.cc, AnalyzeTMABulkCopy; CUDA driver API, cuTensorMapEncodeTiled: boxDim",
     severity=Severity.ERROR,
-    today='TileLang stops in LowerBulk with "T.tma_copy() cannot fall back to normal copy"; outside a pipelined loop it '
-    "would silently use plain loads",
+    today='TileLang stops in LowerBulk with "T.tma_copy() cannot fall back to normal copy"; outside a pipelined loop '
+    "it would silently use plain loads",
 )
 def tma_box(plan: TilePlan) -> Iterator[Obligation]:
     tma = plan.target.tma
@@ -129,7 +129,7 @@ def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
             at=at,
             label=text_of(
                 lambda values, c, i: (
-                    f"a row is {to_text(value_at(c, values))} elements x {i} B = {to_text(value_at(c * i, values))} B, "
+                    f"a row is {text_at(c, values)} elements x {i} B = {text_at(c * i, values)} B, "
                     f"not a multiple of {tma.inner_bytes_multiple}"
                 ),
                 columns,
@@ -166,7 +166,7 @@ def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
             at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{name}",
             label=text_of(
                 lambda values, n, t, p, b: (
-                    f"a row of `{n}` is {to_text(p)} x {t.itemsize} B = {to_text(value_at(b, values))} B, "
+                    f"a row of `{n}` is {to_text(p)} x {t.itemsize} B = {text_at(b, values)} B, "
                     f"not a multiple of {tma.stride_bytes_multiple} below 2^40"
                 ),
                 name,

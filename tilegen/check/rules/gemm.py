@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import pointwise, value_at
+from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import Size, add, at_most, to_text
+from tilegen.expr import Size, add, at_most
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
@@ -219,7 +219,47 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A3", "A4", "D3", "D4", "D8", "D11"),
 )
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _not_slower(plan, tn_only=False)
+    if not _has(plan, "wgmma"):
+        return
+    for _, gemm, threads in _gemms(plan):
+        if _operands_misplaced(plan, gemm):
+            continue  # rule D2 speaks of it
+        path = path_of(plan, gemm)
+
+        def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+            found = path(m, n, k, t)
+            return isinstance(found, GemmRefusal) or not found.slower_because
+
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
+            found = path(*_sizes(gemm, threads, values))
+            return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
+
+        at = _obstacle_at(plan, gemm, threads)
+        yield Obligation(pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=_parameter(at))
+
+
+def _has(plan: TilePlan, instruction: str) -> bool:
+    return any(entry.name == instruction for entry in plan.target.instructions)
+
+
+def _operands_misplaced(plan: TilePlan, gemm: Gemm) -> bool:
+    """Whether WGMMA takes the operands' dtype in one layout only, and not in this one."""
+    shape = plan.target.instruction("wgmma", gemm.dtype)
+    return shape is not None and shape.tn_only and (gemm.transpose_a or not gemm.transpose_b)
+
+
+def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
+    """The spec key behind the first thing that keeps a gemm off WGMMA."""
+    shape = plan.target.instruction("wgmma", gemm.dtype)
+    keys = gemm.decided_by
+    if shape is None:
+        return gemm.dtype_at
+    if len(keys) < 4:
+        return keys[0] if keys else "tile"
+    if isinstance(gemm.m, int) and gemm.m < shape.m:
+        return keys[0]
+    whole_groups = isinstance(threads, int) and threads % plan.target.launch.warp_group_size == 0
+    return keys[2] if whole_groups else keys[3]
 
 
 @rule(
@@ -233,34 +273,40 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
     unless=("D11",),
 )
 def eight_bit_tn(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _not_slower(plan, tn_only=True)
-
-
-def _not_slower(plan: TilePlan, *, tn_only: bool) -> Iterator[Obligation]:
-    for _, gemm, threads in _gemms(plan):
+    for _, gemm, _threads in _gemms(plan):
         shape = plan.target.instruction("wgmma", gemm.dtype)
-        layout = shape is not None and shape.tn_only and (gemm.transpose_a or not gemm.transpose_b)
-        if layout is not tn_only:
+        if shape is None or not shape.tn_only:
             continue
-        path = path_of(plan, gemm)
-
-        def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
-            found = path(m, n, k, t)
-            return isinstance(found, GemmRefusal) or not found.slower_because
-
-        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
-            found = path(*_sizes(gemm, threads, values))
-            why = found.slower_because if isinstance(found, GemmPath) else ""
-            return f"`{gemm.acc}` runs on {getattr(found, 'instruction', 'mma.sync')}: {why}"
-
-        at = f"tensors.{gemm.b}" if tn_only and gemm.operand_at is None else gemm.operand_at if tn_only else None
-        keys = gemm.decided_by or ("tile",)
+        wrong = [
+            text
+            for text, holds in (
+                (f"A is transposed (`{gemm.a}` is stored as K x M)", gemm.transpose_a),
+                (f"B is not transposed (`{gemm.b}` is stored as K x N)", not gemm.transpose_b),
+            )
+            if holds
+        ]
         yield Obligation(
-            pointwise(fast, gemm.m, gemm.n, gemm.k, threads),
-            at=at or keys[0],
-            label=label,
-            parameter=None if tn_only else _parameter(keys[0]),
-            help=('store B as (N, K): `b = { shape = "N K" }`',) if tn_only else (),
+            not _operands_misplaced(plan, gemm),
+            at=gemm.operand_at or f"tensors.{gemm.b}",
+            label=f"`{gemm.acc}` runs on mma.sync: for {gemm.dtype} operands {' and '.join(wrong)}",
+            help=('store B as (N, K): `b = { shape = "N K" }`',),
+        )
+
+
+@rule(
+    "D19",
+    "tensor-memory",
+    sentence="a gemm on a chip with tensor memory accumulates there",
+    source="tilelang src/cuda/op/gemm.cc, AllowTcgen5Mma",
+    severity=Severity.NOTE,
+    today="TileLang silently uses mma.sync for an accumulator in fragments; the kernel is right, not fast",
+)
+def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, _threads in _gemms(plan):
+        yield Obligation(
+            not _has(plan, "tcgen05"),
+            at=f"target.{plan.target.name}",
+            label=f"the accumulator `{gemm.acc}` is a fragment, so the gemm runs on mma.sync",
         )
 
 
@@ -320,10 +366,10 @@ def _register_arithmetic(
     for name, count in counts.items():
         buffer = kernel.buffer(name)
         owners = kernel.launch.threads if buffer.owners is None else buffer.owners
-        shape = " x ".join(to_text(value_at(extent, values)) for extent in buffer.shape)
+        shape = " x ".join(text_at(extent, values) for extent in buffer.shape)
         terms.append(
-            f"`{name}` is {shape} {buffer.dtype} over {to_text(value_at(owners, values))} threads = "
-            f"{to_text(value_at(count, values))} registers a thread"
+            f"`{name}` is {shape} {buffer.dtype} over {text_at(owners, values)} threads = "
+            f"{text_at(count, values)} registers a thread"
         )
     return "; ".join(terms) + f"; beside them the gemm needs about {overhead}, and there are {budget}"
 
@@ -361,7 +407,8 @@ def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
             needed, given = wgmma_registers(found.n, itemsize), value_at(block, values)
             return (
                 f"one WGMMA of 64 x {found.n} holds {needed - WGMMA_OVERHEAD} accumulators a thread and needs {needed} "
-                f"registers; {plan.target.registers.per_block} over {given} threads leave {launch_limit(plan.target, given)}"
+                f"registers; {plan.target.registers.per_block} over {given} threads leave "
+                f"{launch_limit(plan.target, given)}"
             )
 
         keys = gemm.decided_by or ("tile",)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tilegen.check.claim import value_at
+from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import Size, all_of, at_least, at_most, divides, evaluate, free_names, to_text
 from tilegen.spec.diagnostic import Severity
@@ -34,8 +34,8 @@ def threads_per_block(plan: TilePlan) -> Iterator[Obligation]:
             at="tile.threads",
             label=text_of(
                 lambda values, launch: (
-                    f"{to_text(value_at(launch.threads, values))} threads + {to_text(launch.producer_threads)} of the "
-                    f"producer warp group = {to_text(value_at(launch.block_threads, values))}, the block limit is {limit}"
+                    f"{text_at(launch.threads, values)} threads + {to_text(launch.producer_threads)} of the "
+                    f"producer warp group = {text_at(launch.block_threads, values)}, the block limit is {limit}"
                 ),
                 launch,
             ),
@@ -59,9 +59,7 @@ def whole_warps(plan: TilePlan) -> Iterator[Obligation]:
             divides(warp, threads),
             at="tile.threads",
             label=text_of(
-                lambda values, t: (
-                    f"{to_text(value_at(t, values))} threads are not a multiple of the {warp} threads of a warp"
-                ),
+                lambda values, t: f"{text_at(t, values)} threads are not a multiple of the {warp} threads of a warp",
                 threads,
             ),
             parameter="threads",
@@ -88,7 +86,7 @@ def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
             at="tile.threads",
             label=text_of(
                 lambda values, t: (
-                    f"{to_text(value_at(t, values))} consumer threads are not a multiple of the {group} threads of a warp group"
+                    f"{text_at(t, values)} consumer threads are no multiple of the {group} of a warp group"
                 ),
                 launch.threads,
             ),
@@ -114,7 +112,7 @@ def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
                 at=where,
                 label=text_of(
                     lambda values, e, a, limit: (
-                        f"grid.{a} = {to_text(e)} = {to_text(value_at(e, values))}, allowed are 1 to {limit}"
+                        f"grid.{a} = {to_text(e)} = {text_at(e, values)}, allowed are 1 to {limit}"
                     ),
                     extent,
                     AXES[axis],

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilegen.check.claim import pointwise, value_at
+from tilegen.check.claim import pointwise, text_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import at_most, divides, to_text
 from tilegen.lowering.legal import is_power_of_two
-from tilegen.lowering.reduction import fragment_tile_ok, row_reduce_ok
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, Scope
+from tilegen.lowering.reduction import fragment_tile_ok
+from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -36,7 +36,7 @@ def _parameter(path: str) -> str | None:
 
 
 def _shape(buffer: Buffer, values: object) -> str:
-    return " x ".join(to_text(value_at(extent, values)) for extent in buffer.shape)  # type: ignore[arg-type]
+    return " x ".join(text_at(extent, values) for extent in buffer.shape)  # type: ignore[arg-type]
 
 
 @rule(
@@ -55,7 +55,7 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
             at=at,
             label=text_of(
                 lambda values, b, k: (
-                    f"`{b.name}` is {_shape(b, values)} = {to_text(value_at(b.elements, values))} elements over "
+                    f"`{b.name}` is {_shape(b, values)} = {text_at(b.elements, values)} elements over "
                     f"{to_text(k.launch.threads)} threads"
                 ),
                 buffer,
@@ -67,50 +67,9 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "F2",
-    "row-reduce",
-    sentence="a row reduction has a layout and a butterfly of a power of two of lanes",
-    source="tilelang src/op/parallel.cc; src/cuda/op/reduce.cc; tl_templates/cuda/reduce.h",
-    severity=Severity.ERROR,
-    today="TileLang stops with `no available layout found`, or in the XOR butterfly",
-)
-def row_reduce(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel in plan.kernels:
-        laid_out = {gemm.acc for gemm, _ in kernel.find(Gemm)}
-        for reduce, _ in kernel.find(Reduce):
-            buffer = kernel.buffer(reduce.src)
-            if buffer.scope is not Scope.FRAGMENT or len(buffer.shape) != 2 or buffer.name in laid_out:
-                continue
-            if buffer.annotated or not is_loaded(kernel, buffer.name):
-                continue  # its layout comes from elsewhere: rule F17 says what that costs
-            itemsize = plan.io_itemsize
-            at = _at(buffer)
-            yield Obligation(
-                pointwise(
-                    lambda rows, columns, threads, itemsize=itemsize: row_reduce_ok(rows, columns, threads, itemsize),
-                    *buffer.shape,
-                    kernel.launch.threads,
-                ),
-                at=at,
-                label=text_of(
-                    lambda values, b, k: f"`{b.name}` is {_shape(b, values)} over {to_text(k.launch.threads)} threads",
-                    buffer,
-                    kernel,
-                ),
-                parameter=_parameter(at),
-                related=("tile.threads",),
-            )
-
-
-def is_loaded(kernel: KernelPlan, name: str) -> bool:
-    """Whether a fragment is copied from global memory, so that the copy's vectors decide its layout."""
-    return any(copy.dst == name and kernel.buffer(copy.src).scope is Scope.GLOBAL for copy, _ in kernel.find(Copy))
-
-
-@rule(
     "F18",
     "row-lanes",
-    sentence="the lanes that share a row are a power of two of neighbouring threads, and blocks hold whole passes of rows",
+    sentence="the lanes of a row are a power of two of neighbouring threads, and blocks hold whole passes of rows",
     source="tilelang tl_templates/cuda/reduce.h: the butterfly needs a power of two of lanes",
     severity=Severity.ERROR,
     today="TileLang stops in the XOR butterfly, or in layout inference",
@@ -123,9 +82,9 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
                 at=rows.decided_by[0],
                 label=text_of(
                     lambda values, r, k: (
-                        f"{to_text(value_at(r.lanes, values))} lanes a row over {to_text(k.launch.threads)} threads do "
-                        f"{to_text(k.launch.threads)} / {to_text(value_at(r.lanes, values))} rows a pass, "
-                        f"BLOCK_M is {to_text(value_at(r.block_rows, values))}"
+                        f"{text_at(r.lanes, values)} lanes a row over {to_text(k.launch.threads)} threads do "
+                        f"{to_text(k.launch.threads)} / {text_at(r.lanes, values)} rows a pass, "
+                        f"BLOCK_M is {text_at(r.block_rows, values)}"
                     ),
                     rows,
                     kernel,
@@ -159,7 +118,7 @@ def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
                 at=rows.decided_by[-1],
                 label=text_of(
                     lambda values, r, b: (
-                        f"a row is {to_text(value_at(r.length, values))} x {r.itemsize} B = {to_text(value_at(b, values))} B, "
+                        f"a row is {text_at(r.length, values)} x {r.itemsize} B = {text_at(b, values)} B, "
                         f"not a multiple of {VECTOR_BYTES}"
                     ),
                     rows,
@@ -193,7 +152,7 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
             at=at,
             label=text_of(
                 lambda values, b: (
-                    f"`{b.name}` is {_shape(b, values)}: {to_text(value_at(b.shape[-1], values))} columns get a replicated layout"
+                    f"`{b.name}` is {_shape(b, values)}: {text_at(b.shape[-1], values)} columns get a replicated layout"
                 ),
                 buffer,
             ),
@@ -222,7 +181,9 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             at_most(total, limit),
             at=at,
             label=text_of(
-                lambda values, t: f"the rows take {to_text(value_at(t, values))} registers a thread, of {limit}", total
+                lambda values, t, most: f"the rows take {text_at(t, values)} registers a thread, of {most}",
+                total,
+                limit,
             ),
             parameter=_parameter(at),
             related=("tile.threads",),
@@ -248,7 +209,7 @@ def reduce_accumulator(plan: TilePlan) -> Iterator[Obligation]:
                 at="compute.accum",
                 label=text_of(
                     lambda values, r, d: (
-                        f"`{r.dst}` sums {to_text(value_at(r.length, values))} terms in {d}: "
+                        f"`{r.dst}` sums {text_at(r.length, values)} terms in {d}: "
                         + ("inputs of 4.0 overflow at 4096 terms" if d == "float16" else "it keeps 8 bits of the sum")
                     ),
                     reduce,

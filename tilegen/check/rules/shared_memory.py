@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from tilegen.check.claim import value_at
+from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import any_of, at_most, to_text
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     sentence="the shared memory of a block fits the chip",
     source="CUDA Programming Guide, table of compute capabilities; tilelang merge_shared_memory_allocations.cc",
     severity=Severity.ERROR,
-    today="lowering and nvcc accept it; the first call fails with `Failed to set the allowed dynamic shared memory size`",
+    today="lowering and nvcc accept it; the first call fails with `Failed to set the allowed dynamic shared memory "
+    "size`",
 )
 def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
     cap = plan.target.shared_memory.per_block
@@ -58,9 +59,9 @@ def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -
     terms = []
     for name in shared_group(kernel, values):
         buffer = kernel.buffer(name)
-        shape = " x ".join(to_text(value_at(extent, values)) for extent in buffer.shape)
-        stages = "" if buffer.stages == 1 else f"{to_text(value_at(buffer.stages, values))} stages x "
-        terms.append(f"{name} {stages}{shape} x {buffer.itemsize} B = {to_text(value_at(buffer.nbytes, values))}")
+        shape = " x ".join(text_at(extent, values) for extent in buffer.shape)
+        stages = "" if buffer.stages == 1 else f"{text_at(buffer.stages, values)} stages x "
+        terms.append(f"{name} {stages}{shape} x {buffer.itemsize} B = {text_at(buffer.nbytes, values)}")
     static = static_shared_bytes(kernel)
     if static:
         terms.append(f"barriers {static}")
@@ -87,8 +88,8 @@ def stages_waste(plan: TilePlan) -> Iterator[Obligation]:
                 at="tile.stages",
                 label=text_of(
                     lambda values, loop: (
-                        f"{to_text(value_at(loop.stages, values))} stages for {to_text(loop.trips)} = "
-                        f"{to_text(value_at(loop.trips, values))} trips"
+                        f"{text_at(loop.stages, values)} stages for {to_text(loop.trips)} = "
+                        f"{text_at(loop.trips, values)} trips"
                     ),
                     loop,
                 ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import value_at
+from tilegen.check.claim import text_at
 from tilegen.check.domain import Domain
 from tilegen.check.rule import Obligation, spec_rule, text_of
 from tilegen.expr import Range, any_of, at_least, compare, substitute, to_text
@@ -108,7 +108,7 @@ def _positive(name: str, use: Any, index: int, rules: tuple[TileRule, ...], case
     return Obligation(
         at_least(use, 1),
         at=f"tile.{name}[{index}].use" if len(rules) > 1 else f"tile.{name}",
-        label=lambda values: f"{name} = {written} = {to_text(value_at(use, values))}",
+        label=lambda values: f"{name} = {written} = {text_at(use, values)}",
         statement=f"`{name}` is less than 1",
         help=(f"write max(1, {written}), or narrow the dims",),
         given=case.condition,

@@ -94,6 +94,23 @@ num_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, { use = "aut
 
 [target.sm_90a]
 """,
+    examples={
+        "Two warp groups, with the whole softmax in one of them": """\
+schedule = "delayed"
+
+[tile]
+BLOCK_H = 64
+BLOCK_N = 64
+threads = 256
+stages = 2
+policy = "full_col"
+num_split = 1
+""",
+        "bfloat16 only, and no log-sum-exp": """\
+[tensors]
+q = { shape = "B H D_nope", dtype = "bfloat16" }
+""",
+    },
 )
 
 SECTION = FamilySection(

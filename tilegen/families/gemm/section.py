@@ -89,4 +89,42 @@ swizzle = { panel = 10, order = "row" }
 
 [target.sm_90a]
 """,
+    examples={
+        "Few rows, shared among four blocks along K": """\
+schedule = "split_k"
+
+[tile]
+BLOCK_M = 64
+BLOCK_N = 128
+BLOCK_K = 64
+threads = 128
+stages = 4
+policy = "full_row"
+split_k = [ { use = 4, when = "M <= 256" }, { use = 1 } ]
+""",
+        "A persistent grid that walks eight output tiles of M at once": """\
+schedule = "persistent"
+
+[tile]
+BLOCK_M = 128
+BLOCK_N = 256
+BLOCK_K = 64
+group_m = 8
+swizzle = false
+""",
+        "Both operands stored transposed, a residual, and a factor given at run time": """\
+[tensors]
+a        = { shape = "K M", dtype = ["float16", "bfloat16"] }
+b        = { shape = "N K", dtype = "same_as(a)" }
+residual = { shape = "M N", dtype = "same_as(a)" }
+c        = { shape = "M N", dtype = "float32" }
+
+[scalars]
+alpha = { dtype = "float32" }
+
+[compute]
+accum = "float32"
+c = "gelu(alpha * acc) + residual"
+""",
+    },
 )

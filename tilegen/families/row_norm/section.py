@@ -102,4 +102,35 @@ BLOCK_M = "16 * threads // BLOCK_C"
 
 [target.sm_90a]
 """,
+    examples={
+        "Layer norm": """\
+schedule = "one_pass"
+
+[tensors]
+x     = { shape = "M C", dtype = "bfloat16" }
+gamma = { shape = "C", dtype = "float32" }
+beta  = { shape = "C", dtype = "float32" }
+y     = { shape = "M C", dtype = "same_as(x)" }
+
+[compute]
+norm = "layer"
+eps = 1e-5
+accum = "float32"
+y = "(x - mean) * rstd * gamma + beta"
+""",
+        "Softmax": """\
+[compute]
+norm = "softmax"
+y = "exp(x - row_max) / row_sum"
+""",
+        "Rows so wide that they are read twice, two blocks on an SM": """\
+schedule = "two_pass"
+
+[tile]
+BLOCK_M = 1
+BLOCK_C = 1024
+threads = 256
+blocks_per_sm = 2
+""",
+    },
 )

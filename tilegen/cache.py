@@ -9,14 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
-from tilegen.emit.tree import write_file
-
 
 def cache_folder() -> Path:
     """``$TILEGEN_CACHE_DIR``, or the user's cache folder for tilegen."""
-    return Path(os.environ.get("TILEGEN_CACHE_DIR") or platformdirs.user_cache_dir("tilegen"))
+    chosen = os.environ.get("TILEGEN_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("tilegen", appauthor=False))
 
 
 def digest(*parts: object) -> str:
@@ -29,12 +30,14 @@ def read(kind: str, key: str) -> Any | None:
     """The stored value, or None; an entry that cannot be read counts as absent."""
     try:
         return json.loads((cache_folder() / kind / key[:2] / f"{key}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
 def write(kind: str, key: str, value: Any) -> None:
     """Stores a value; a cache folder that cannot be written is no error."""
+    from tilegen.emit.tree import write_file
+
     try:
         path = cache_folder() / kind / key[:2] / f"{key}.json"
         write_file(path, json.dumps(value, separators=(",", ":")).encode())
@@ -45,10 +48,14 @@ def write(kind: str, key: str, value: Any) -> None:
 @cache
 def package_digest() -> str:
     """sha256 over the sources of tilegen itself: a result of one state of the package is never used by another."""
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parent
     hasher = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".py", ".jinja", ".toml") and path.is_file():
-            hasher.update(path.relative_to(root).as_posix().encode())
-            hasher.update(path.read_bytes())
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith((".py", ".jinja", ".toml")):
+                file = os.path.join(folder, name)
+                hasher.update(os.path.relpath(file, root).encode())
+                with open(file, "rb") as source:
+                    hasher.update(hashlib.sha256(source.read()).digest())
     return hasher.hexdigest()

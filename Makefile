@@ -1,0 +1,32 @@
+# `make build` and `make test` need nothing but Python 3.11 or newer and a package index.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SETUP := $(VENV)/.installed
+
+.PHONY: build check test lint clean
+
+build: $(SETUP)  ## Check, render and verify every spec, and write generated/.
+	$(BIN)/tilegen build
+
+check: $(SETUP)  ## What CI asks of a tree: every instance lowered, every byte as the specs give it, linters and types.
+	$(BIN)/tilegen build --check --verify all
+	$(MAKE) lint
+
+test: $(SETUP)  ## The whole suite, the golden tests of generated/ included.
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: $(SETUP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch comes first and pinned: an unpinned one may pull several gigabytes.
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

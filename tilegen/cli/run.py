@@ -1,0 +1,255 @@
+"""``tilegen run``: any TileLang kernel on the CPU, with its diagnostics."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tilegen.interp.execution import Result
+    from tilegen.interp.reference import Comparison
+
+
+def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        name, separator, rest = value.partition("=")
+        if not separator or not name.isidentifier():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
+        pairs[name] = rest
+    return pairs
+
+
+def _coordinates(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d+(,\d+){0,2}", value):
+        raise click.BadParameter(f"{value!r} is not X, X,Y or X,Y,Z")
+    return tuple(int(part) for part in value.split(","))
+
+
+def _elements(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> list[tuple[str, tuple[int, ...]]]:
+    elements = []
+    for value in values:
+        match = re.fullmatch(r"\s*(\w+)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]\s*", value)
+        if match is None:
+            raise click.BadParameter(f"{value!r} is not BUFFER[I,J]")
+        elements.append((match.group(1), tuple(int(part) for part in match.group(2).split(","))))
+    return elements
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("kernel", metavar="FILE:FUNCTION")
+@click.option(
+    "--arg",
+    "arguments",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=VALUE",
+    help="Argument of a factory or jit function.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    callback=_pairs,
+    metavar="NAME=VALUE",
+    help="Shape (300x64), .npy or .npz file, or number (also of a dynamic dimension) of an argument.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the inputs that only have a shape.")
+@click.option(
+    "--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the blocks."
+)
+@click.option("--block", callback=_coordinates, metavar="X,Y,Z", help="Run this block only.")
+@click.option(
+    "--watch",
+    "watches",
+    multiple=True,
+    callback=_elements,
+    metavar="BUFFER[I,J]",
+    help="Print each write to this element.",
+)
+@click.option("--ref", "reference", metavar="MODULE:FUNCTION", help="Compare with this function of the inputs.")
+@click.option("--tol", "tolerance", type=float, help="Largest error over the largest magnitude [8 ulp of the output].")
+@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Save inputs and outputs as .npz.")
+@click.option("--no-diagnostics", is_flag=True, help="Only compute.")
+@click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(
+    kernel: str,
+    arguments: dict[str, str],
+    inputs: dict[str, str],
+    seed: int,
+    jobs: int,
+    block: tuple[int, ...] | None,
+    watches: list[tuple[str, tuple[int, ...]]],
+    reference: str | None,
+    tolerance: float | None,
+    save: Path | None,
+    no_diagnostics: bool,
+    style: str,
+) -> None:
+    """Run a TileLang kernel on the CPU and say what is wrong with it.
+
+    FUNCTION of FILE.py (or of an importable module) is a prim_func, a tilelang.jit function of either style, or a factory
+    that returns one. Arguments that are only read are filled with random numbers where --input gives no file.
+
+    Exit status: 0 nothing found, 1 findings or a reference that differs, 2 the kernel cannot be run.
+    """
+    from tilegen.interp.execution import run
+    from tilegen.interp.findings import InvalidKernel, Unsupported
+    from tilegen.interp.loading import load_object, to_prim_func
+
+    if block is not None and reference:
+        raise click.UsageError("--ref compares whole outputs, --block computes one block of them")
+    lines: list[str] = []
+    print_line: Callable[[str], None] = click.echo if style == "text" else lines.append
+    try:
+        given = {name: _input_value(text) for name, text in inputs.items()}
+        function = to_prim_func(load_object(kernel), given, {name: _literal(text) for name, text in arguments.items()})
+        result = run(
+            function,
+            given,
+            jobs=1 if watches else jobs,
+            diagnostics=not no_diagnostics,
+            seed=seed,
+            block=block,
+            watches=watches,
+            print_line=print_line,
+        )
+        comparisons = _compare(reference, result, tolerance) if reference else []
+    except (InvalidKernel, Unsupported) as error:
+        raise click.UsageError(str(error)) from error
+    if save is not None:
+        _save(save, result)
+    if style == "json":
+        click.echo(json.dumps(_as_json(result, comparisons, lines), indent=2))
+    else:
+        _print(result, comparisons)
+    if result.errors or not all(comparison.passes for comparison in comparisons):
+        raise SystemExit(1)
+
+
+def _literal(text: str) -> Any:
+    """A Python literal where the text is one, else the text itself (a dtype, say)."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _input_value(text: str) -> Any:
+    import numpy as np
+
+    from tilegen.interp.findings import InvalidKernel
+
+    if re.fullmatch(r"\d+(x\d+)+|\d+x", text):
+        return tuple(int(part) for part in text.split("x") if part)
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    if re.fullmatch(r"-?\d*\.?\d+([eE][-+]?\d+)?", text):
+        return float(text)
+    path, _, key = text.partition(":")
+    if not Path(path).is_file():
+        raise InvalidKernel(f"{text!r} is no shape (300x64, or 300x for one axis), no number and no file")
+    loaded = np.load(path)
+    return loaded[key] if key else loaded
+
+
+def _compare(reference: str, result: Result, tolerance: float | None) -> list[Comparison]:
+    from tilegen.interp.loading import load_object
+    from tilegen.interp.reference import call_reference, compare
+
+    expected = call_reference(load_object(reference), result.inputs, list(result.outputs))
+    return [compare(name, result.outputs[name], value, tolerance) for name, value in expected.items()]
+
+
+def _save(path: Path, result: Result) -> None:
+    import numpy as np
+
+    arrays = {**result.inputs, **result.outputs}
+    # Formats that numpy does not know are saved as their bits.
+    plain = {
+        name: array if array.dtype.kind != "V" and array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
+        for name, array in arrays.items()
+    }
+    np.savez(path, **plain)  # type: ignore[arg-type]
+
+
+def _statistics(result: Result) -> dict[str, dict[str, Any]]:
+    import numpy as np
+
+    from tilegen.interp.arguments import to_float64
+
+    statistics = {}
+    for name, array in result.outputs.items():
+        values = to_float64(array)
+        finite = values[np.isfinite(values)]
+        statistics[name] = {
+            "shape": list(array.shape),
+            "dtype": array.dtype.name,
+            "min": float(finite.min()) if finite.size else None,
+            "max": float(finite.max()) if finite.size else None,
+            "mean": float(finite.mean()) if finite.size else None,
+            "std": float(finite.std()) if finite.size else None,
+            "nan": int(np.isnan(values).sum()),
+            "inf": int(np.isinf(values).sum()),
+        }
+    return statistics
+
+
+def _print(result: Result, comparisons: list[Comparison]) -> None:
+    if result.dims:
+        click.echo("dims: " + ", ".join(f"{name} = {value}" for name, value in result.dims.items()))
+    for name, row in _statistics(result).items():
+        shape = ", ".join(str(extent) for extent in row["shape"])
+        text = f"{name} ({shape}) {row['dtype']}:"
+        if row["min"] is not None:
+            text += f" min {row['min']:.6g}, max {row['max']:.6g}, mean {row['mean']:.6g}, std {row['std']:.6g}"
+        text += "".join(f", {row[kind]} {kind}" for kind in ("nan", "inf") if row[kind])
+        click.echo(text)
+    for comparison in comparisons:
+        click.echo(_comparison_text(comparison))
+    for finding in result.findings:
+        click.echo(str(finding))
+    if not result.findings:
+        click.echo("nothing found")
+
+
+def _comparison_text(comparison: Comparison) -> str:
+    verdict = "agrees with" if comparison.passes else "differs from"
+    place = ", ".join(str(part) for part in comparison.index)
+    return (
+        f"{comparison.name} {verdict} the reference: largest error {comparison.error:.3g} "
+        f"({comparison.relative_error:.3g} of the largest magnitude, allowed {comparison.tolerance:.3g}) at "
+        f"{comparison.name}[{place}] = {comparison.got:.6g}, expected {comparison.expected:.6g}"
+    )
+
+
+def _as_json(result: Result, comparisons: list[Comparison], lines: list[str]) -> Mapping[str, Any]:
+    return {
+        "dims": result.dims,
+        "outputs": _statistics(result),
+        "comparisons": [
+            {
+                "output": comparison.name,
+                "passes": comparison.passes,
+                "error": comparison.error,
+                "relative_error": comparison.relative_error,
+                "tolerance": comparison.tolerance,
+                "index": list(comparison.index),
+                "got": comparison.got,
+                "expected": comparison.expected,
+            }
+            for comparison in comparisons
+        ],
+        "findings": [finding.as_dict() for finding in result.findings],
+        "trace": lines,
+    }

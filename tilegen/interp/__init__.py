@@ -1,0 +1,11 @@
+"""Runs TileLang prim_funcs on the CPU with numpy, and says what is wrong with them.
+
+>>> from tilegen.interp import run
+>>> result = run(prim_func, {"A": a, "B": b})
+>>> result.outputs["C"], result.findings
+"""
+
+from tilegen.interp.execution import Result, run
+from tilegen.interp.findings import KINDS, Finding, InvalidKernel, Unsupported
+
+__all__ = ["KINDS", "Finding", "InvalidKernel", "Result", "Unsupported", "run"]

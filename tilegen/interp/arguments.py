@@ -1,0 +1,219 @@
+"""Binds numpy arrays, torch tensors, shapes and numbers to the parameters of a prim_func."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilegen.interp.compiler import identity
+from tilegen.interp.findings import InvalidKernel, Site
+from tilegen.interp.frame import Frame
+from tilegen.interp.lanes import as_scalar
+from tilegen.interp.memory import Storage
+from tilegen.interp.number_formats import Array, is_float, is_narrow_float, poison, round_to, storage_dtype
+from tilegen.interp.program import Parameter, Program
+
+
+@dataclass
+class Bound:
+    """A buffer argument after binding: its storage, and whether the caller gave its contents."""
+
+    parameter: Parameter
+    storage: Storage
+    given: bool
+
+
+def bind(
+    program: Program, inputs: Mapping[str, Any], frame: Frame, seed: int, diagnostics: bool
+) -> tuple[list[Bound], dict[str, int]]:
+    """Fill the environment and the memory of ``frame``; gives the buffer arguments and the values of dynamic dimensions.
+
+    Raises ``InvalidKernel`` for an argument that is unknown, missing, or of the wrong shape or dtype.
+    """
+    _check_names(program, inputs)
+    dims: dict[str, int] = {}
+    arrays: dict[str, Array] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for parameter in program.parameters:
+        if parameter.plan is None:
+            if parameter.name in inputs:
+                frame.environment[parameter.slot] = as_scalar(inputs[parameter.name])
+                dims[parameter.name] = frame.environment[parameter.slot]
+        elif parameter.name in inputs:
+            value = inputs[parameter.name]
+            if isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
+                shapes[parameter.name] = tuple(value)
+            else:
+                arrays[parameter.name] = as_array(value, parameter.dtype, parameter.name)
+                shapes[parameter.name] = arrays[parameter.name].shape
+    _bind_dimensions(program, inputs, shapes, arrays, frame, dims)
+    generator = np.random.default_rng(seed)
+    bound = []
+    for parameter in program.parameters:
+        if parameter.plan is None:
+            if frame.environment[parameter.slot] is None:
+                raise InvalidKernel(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
+            continue
+        storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
+        bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
+        frame.memory[parameter.slot] = storage
+        storage.safe_value = parameter.plan.safe_value
+    return bound, dims
+
+
+def _check_names(program: Program, inputs: Mapping[str, Any]) -> None:
+    known = {parameter.name for parameter in program.parameters} | set(_dimension_slots(program))
+    for name in inputs:
+        if name not in known:
+            raise InvalidKernel(f"{program.name} has no argument {name!r}; it has {', '.join(sorted(known))}")
+
+
+def _dimension_slots(program: Program) -> dict[str, int]:
+    """Slots of the variables in the shapes and strides of the parameters, by name."""
+    slots: dict[str, int] = {}
+    for parameter in program.parameters:
+        if parameter.buffer is not None:
+            for extent in (*parameter.buffer.shape, *parameter.buffer.strides):
+                if type(extent).__name__ in ("Var", "SizeVar"):
+                    slots[str(extent.name)] = program.compiler.variable_slot(extent)
+    return slots
+
+
+def _bind_dimensions(
+    program: Program,
+    inputs: Mapping[str, Any],
+    shapes: Mapping[str, tuple[int, ...]],
+    arrays: Mapping[str, Array],
+    frame: Frame,
+    dims: dict[str, int],
+) -> None:
+    slots = _dimension_slots(program)
+    for name, slot in slots.items():
+        if name in inputs:
+            frame.environment[slot] = dims[name] = int(inputs[name])
+    for parameter in program.parameters:
+        shape = shapes.get(parameter.name)
+        if parameter.buffer is None or shape is None:
+            continue
+        if len(shape) != len(parameter.buffer.shape):
+            raise InvalidKernel(
+                f"{parameter.name} has {len(parameter.buffer.shape)} axes, the argument has shape {shape}"
+            )
+        _bind_extents(parameter, shape, frame, dims, program)
+        array = arrays.get(parameter.name)
+        strides = [stride // array.itemsize for stride in array.strides] if array is not None else _dense(shape)
+        for stride, actual in zip(parameter.buffer.strides, strides, strict=False):
+            if type(stride).__name__ in ("Var", "SizeVar"):
+                slot = program.compiler.variable_slot(stride)
+                if frame.environment[slot] is None:
+                    frame.environment[slot] = dims[str(stride.name)] = actual
+
+
+def _bind_extents(
+    parameter: Parameter, shape: Sequence[int], frame: Frame, dims: dict[str, int], program: Program
+) -> None:
+    for axis, (extent, actual) in enumerate(zip(parameter.buffer.shape, shape, strict=True)):
+        if type(extent).__name__ not in ("Var", "SizeVar"):
+            continue
+        slot, name = program.compiler.variable_slot(extent), str(extent.name)
+        if frame.environment[slot] is None:
+            frame.environment[slot] = dims[name] = actual
+        elif frame.environment[slot] != actual:
+            raise InvalidKernel(
+                f"axis {axis} of {parameter.name} is {name} = {frame.environment[slot]}, the argument has {actual}"
+            )
+
+
+def _dense(shape: Sequence[int]) -> list[int]:
+    return [int(np.prod(shape[axis + 1 :], dtype=np.int64)) for axis in range(len(shape))]
+
+
+def _only_written(parameter: Parameter) -> bool:
+    assert parameter.plan is not None
+    return bool(parameter.plan.written_in) and not parameter.plan.read_in
+
+
+def _storage(
+    parameter: Parameter, array: Array | None, frame: Frame, generator: np.random.Generator, diagnostics: bool
+) -> Storage:
+    plan = parameter.plan
+    assert plan is not None
+    shape = _extents(parameter, frame)
+    if array is None:
+        if _only_written(parameter):
+            return Storage.poisoned(plan.name, plan.dtype, "global", shape, diagnostics)
+        return Storage(plan.name, plan.dtype, "global", random_array(generator, shape, plan.dtype))
+    if array.shape != shape:
+        raise InvalidKernel(f"{parameter.name} has the shape {shape}, the argument has {array.shape}")
+    symbolic = any(type(stride).__name__ in ("Var", "SizeVar") for stride in parameter.buffer.strides)
+    if plan.written_in or not symbolic:
+        array = np.array(array, order="C", copy=bool(plan.written_in) or not array.flags.c_contiguous)
+    return Storage(plan.name, plan.dtype, "global", array)
+
+
+def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
+    assert parameter.plan is not None
+    try:
+        return parameter.plan.extents(frame)
+    except TypeError:
+        names = sorted(
+            {str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in ("Var", "SizeVar")}
+        )
+        raise InvalidKernel(
+            f"the shape of {parameter.name} is not determined: give an array or a shape for it, or values for {', '.join(names)}"
+        ) from None
+
+
+def random_array(generator: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
+    """Standard normal floats; integers from 0 to 7 (-4 to 3 where signed), so that sums stay small."""
+    if is_float(dtype):
+        values = generator.standard_normal(tuple(shape), dtype=np.float32)
+        return np.asarray(round_to(values, dtype) if is_narrow_float(dtype) else values.astype(storage_dtype(dtype)))
+    if dtype == "bool":
+        return generator.integers(0, 2, tuple(shape)).astype(np.bool_)
+    low = 0 if dtype.startswith("u") else -4
+    return generator.integers(low, low + 8, tuple(shape)).astype(storage_dtype(dtype))
+
+
+def as_array(value: Any, dtype: str, name: str) -> Array:
+    """A numpy array in the storage of ``dtype``; torch tensors (on the CPU) are taken without copying where numpy can."""
+    storage = storage_dtype(dtype)
+    if hasattr(value, "detach"):
+        value = _from_torch(value.detach().cpu(), storage)
+    array = np.asarray(value)
+    if array.dtype == storage:
+        return array
+    if array.dtype.kind == "V" or (
+        array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
+    ):
+        return array.view(storage)
+    same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
+    if not same_kind or array.dtype.itemsize != storage.itemsize:
+        raise InvalidKernel(f"{name} is {dtype}, the argument is {array.dtype}")
+    return array.astype(storage)
+
+
+def _from_torch(tensor: Any, storage: np.dtype[Any]) -> Array:
+    try:
+        result: Array = tensor.numpy()
+        return result
+    except TypeError:
+        import torch
+
+        width = {1: torch.uint8, 2: torch.int16}[storage.itemsize]
+        bits: Array = tensor.view(width).numpy()
+        return bits.view(np.uint16 if storage.itemsize == 2 else np.uint8)
+
+
+def to_float64(array: Array) -> Array:
+    """Any output as float64 (integers exactly as far as 53 bits go), for comparison and statistics."""
+    if array.dtype.kind == "V" or array.dtype in (ml_dtypes.bfloat16,):
+        return array.astype(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+__all__ = ["Bound", "Site", "as_array", "bind", "identity", "poison", "random_array", "to_float64"]

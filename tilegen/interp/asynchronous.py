@@ -1,0 +1,84 @@
+"""Asynchronous tile operations: bulk copies with a barrier, and warp-group products that are waited for.
+
+Each is carried out at once; what is still in flight is remembered, so that a tile that is touched too early is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilegen.interp.barriers import compile_barrier
+from tilegen.interp.copies import compile_copy
+from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.frame import Frame
+from tilegen.interp.matmul import compile_product
+from tilegen.interp.statements import Signal, Step, nothing, operation
+
+if TYPE_CHECKING:
+    from tilegen.interp.compiler import Compiler
+
+
+@operation("tl.tileop.tma_copy")
+def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A load by the copy engine: it expects its bytes at the barrier, and arrives there too if told to (``emit_arrive``)."""
+    copy = compile_copy(compiler, call, site)
+    if "cluster_mask" in call.annotations:
+        raise Unsupported(f"multicast to a cluster is not modelled: `{site.operation}`")
+    if "barrier" not in call.annotations:
+        return copy
+    barrier_of = compile_barrier(compiler, call.annotations["barrier"], site)
+    arrives = bool(int(call.annotations.get("emit_arrive", 0)))
+
+    compiler.is_concurrent = True
+
+    def run(frame: Frame) -> Signal | None:
+        barrier, number = barrier_of(frame)
+        log = frame.block.access_log
+        if log is not None:
+            barrier.arriving[number] = log.merged(barrier.arriving[number], log.issue_copy(frame, barrier, number))
+        copy(frame)
+        frame.acting = None
+        if arrives:
+            barrier.arrive(frame, site, number, 1)
+        return None
+
+    return run
+
+
+@operation("tl.tileop.wgmma_gemm")
+def _warp_group_product(compiler: Compiler, call: Any, site: Site) -> Step:
+    product = compile_product(compiler, call, site)
+    compiler.is_concurrent = True
+
+    def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is None:
+            product.run(frame)
+            return None
+        log.issue_product(frame)
+        product.run(frame)
+        frame.acting = None
+        product.c.storage(frame).accumulated_by = frame.issued
+        if product.a.plan.scope == "local.fragment":
+            product.a.storage(frame).read_by = frame.issued
+        return None
+
+    return run
+
+
+@operation("tl.wait_wgmma", "tl.warpgroup_wait")
+def _wait_for_products(compiler: Compiler, call: Any, site: Site) -> Step:
+    allowed = compiler.expression(call.args[0], site)
+
+    def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is not None:
+            log.wait_for_products(frame, int(allowed.run(frame)))
+        return None
+
+    return run
+
+
+@operation("tl.tma_store_arrive", "tl.tma_store_wait", "tirx.ptx_commit_group", "tirx.ptx_wait_group")
+def _group(compiler: Compiler, call: Any, site: Site) -> Step:
+    return nothing

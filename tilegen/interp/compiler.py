@@ -1,0 +1,368 @@
+"""Compiles one prim_func: numbers its variables and buffers, and plans where each buffer lives.
+
+Compilation happens once for each run; the closures that it yields are then executed for every thread block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilegen.interp.access import ElementAccess
+from tilegen.interp.expressions import compile_expression
+from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.frame import Frame
+from tilegen.interp.lanes import Affine, Code
+from tilegen.interp.memory import LocalStorage, Storage
+from tilegen.interp.number_formats import storage_dtype
+
+LOCAL_SCOPES = ("local", "local.var")
+BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
+
+
+def identity(node: Any) -> int:
+    """The identity of a TIR object: its address (its Python wrappers come and go)."""
+    return int(node.__chandle__())
+
+
+@dataclass
+class BufferPlan:
+    """How one TIR buffer is stored: on its own, or as another shape or dtype of the memory of ``root``."""
+
+    name: str
+    dtype: str
+    scope: str
+    shape: list[Code]
+    strides: list[Code]
+    slot: int
+    root: BufferPlan | None = None
+    views: list[BufferPlan] = field(default_factory=list)
+    safe_value: Any = 0
+    written_in: set[int] = field(default_factory=set)
+    read_in: set[int] = field(default_factory=set)
+
+    def extents(self, frame: Frame) -> tuple[int, ...]:
+        return tuple(int(code.run(frame)) for code in self.shape)
+
+    @property
+    def origin(self) -> BufferPlan:
+        return self if self.root is None else self.root
+
+
+class Compiler:
+    """The tables of one compilation. ``axes`` is the number of lane axes: the threads and the deepest T.Parallel nest."""
+
+    def __init__(self, axes: int, guarded: bool) -> None:
+        self.axes = axes
+        self.guarded = guarded
+        self.in_index = False
+        self.plans: list[BufferPlan] = []
+        self.variable_names: list[str] = []
+        self.threads: tuple[int, int, int] = (1, 1, 1)
+        self.kernel = 0
+        self.barrier_counts: dict[int, list[Any]] = {}
+        self.reducer_kinds: dict[int, str] = {}
+        self.extent_slots: dict[int, int] = {}
+        self._variables: dict[int, int] = {}
+        self._lanes: dict[int, tuple[int, Affine]] = {}
+        self._buffers: dict[int, BufferPlan] = {}
+        self._roots: dict[int, BufferPlan] = {}
+        self._views: dict[Any, BufferPlan] = {}
+        self._locals: set[int] = set()
+        self._written: set[int] = set()
+        self._thread_variables: set[int] = set()
+        self.has_threads = False
+        #: Whether the kernel now compiled has roles or asynchronous operations, so that the order of accesses matters.
+        self.is_concurrent = False
+        self._loops: list[tuple[str, int]] = []
+        self._kinds: list[bool] = []
+        self._kept: list[Any] = []
+        self._inlined: dict[int, Any] = {}
+
+    def site(self, node: Any) -> Site:
+        return Site(node, tuple(self._loops))
+
+    def expression(self, node: Any, site: Site) -> Code:
+        return compile_expression(self, node, site)
+
+    def index_expression(self, node: Any, site: Site) -> Code:
+        """An integer that addresses memory or bounds a loop: its overflow is reported."""
+        outer, self.in_index = self.in_index, True
+        try:
+            return self.expression(node, site)
+        finally:
+            self.in_index = outer
+
+    def new_slot(self, name: str) -> int:
+        self.variable_names.append(name)
+        return len(self.variable_names) - 1
+
+    def variable_slot(self, variable: Any) -> int:
+        key = identity(variable)
+        if key not in self._variables:
+            self._kept.append(variable)
+            self._variables[key] = self.new_slot(str(variable.name))
+        return self._variables[key]
+
+    def uses_unknown_variable(self, node: Any) -> bool:
+        """Whether an expression names a variable that nothing has bound yet."""
+        from tvm import tirx
+
+        unknown = []
+
+        def visit(part: Any) -> None:
+            if type(part).__name__ == "Var" and str(part.dtype) != "handle" and not self.knows_variable(part):
+                unknown.append(part)
+
+        tirx.stmt_functor.post_order_visit(node, visit)
+        return bool(unknown)
+
+    def inline(self, variable: Any, value: Any) -> None:
+        """Let a variable stand for an expression that is evaluated where the variable is used."""
+        self._kept.append(variable)
+        self._inlined[identity(variable)] = value
+
+    def inlined(self, variable: Any) -> Any:
+        """The expression that a variable stands for, or None."""
+        return self._inlined.get(identity(variable))
+
+    def knows_variable(self, variable: Any) -> bool:
+        return identity(variable) in self._variables
+
+    def lane_of(self, variable: Any) -> Affine | None:
+        """The affine form of a variable that numbers lanes, else None."""
+        found = self._lanes.get(identity(variable))
+        return found[1] if found else None
+
+    @contextmanager
+    def serial_loop(self, name: str, slot: int) -> Any:
+        """Compile the body of a serial loop, so that findings can name the value of its variable."""
+        self._loops.append((name, slot))
+        try:
+            yield
+        finally:
+            self._loops.pop()
+
+    @contextmanager
+    def lane_loop(self, variable: Any, start: Code, parallel: bool) -> Any:
+        """Compile the body of a T.Parallel or T.vectorized loop; yields its axis."""
+        self._kinds.append(parallel)
+        axis = len(self._kinds)
+        if axis not in self.extent_slots:
+            self.extent_slots[axis] = self.new_slot(f"extent of axis {axis}")
+        base = start.as_affine()
+        self._lanes[identity(variable)] = (axis, base.plus(Affine(None, 0, ((axis, 1),))))
+        try:
+            yield axis
+        finally:
+            self._kinds.pop()
+
+    @property
+    def in_lanes(self) -> bool:
+        return bool(self._kinds)
+
+    def active_lanes(self) -> Callable[[Frame], tuple[int, ...]]:
+        """The shape of all lanes that execute the operation now compiled.
+
+        Each iteration of a T.Parallel runs once, in whichever thread; anything else runs once in every thread.
+        """
+        slots = [self.extent_slots[axis] for axis in range(1, len(self._kinds) + 1)]
+        every_thread = not any(self._kinds)
+        rest = (1,) * (self.axes - 1 - len(slots))
+
+        def shape(frame: Frame) -> tuple[int, ...]:
+            threads = int(frame.threads.size) if every_thread else 1
+            return (threads, *(frame.environment[slot] for slot in slots), *rest)
+
+        return shape
+
+    def reducer_kind(self, plan: BufferPlan) -> str:
+        """How a reducer buffer joins its contributions."""
+        return self.reducer_kinds[plan.slot]
+
+    def note_write(self, plan: BufferPlan) -> None:
+        """Remember that the code now compiled writes a buffer."""
+        plan.origin.written_in.add(self.kernel)
+        self._written.add(plan.slot)
+
+    @contextmanager
+    def buffers_written(self) -> Any:
+        """Collects the slots of the buffers that the code compiled meanwhile writes."""
+        outer, self._written = self._written, set()
+        inner = self._written
+        try:
+            yield inner
+        finally:
+            outer |= inner
+            self._written = outer
+
+    def is_thread_variable(self, variable: Any) -> bool:
+        return identity(variable) in self._thread_variables
+
+    def note_thread_variable(self, variable: Any) -> None:
+        """Remember that a variable may differ between threads."""
+        self._thread_variables.add(identity(variable))
+        self.has_threads = True
+
+    @contextmanager
+    def locals_written(self) -> Any:
+        """Collects the slots of the per-thread buffers that the code compiled meanwhile writes."""
+        outer, self._locals = self._locals, set()
+        inner = self._locals
+        try:
+            yield inner
+        finally:
+            outer |= inner
+            self._locals = outer
+
+    def allocation(self, plans: Sequence[BufferPlan]) -> Callable[[Frame], None]:
+        """The step that gives ``plans`` fresh memory when their block is entered."""
+        from tilegen.interp.barriers import BarrierArray
+
+        barriers = [plan for plan in plans if plan.scope in BARRIER_SCOPES]
+        others = [plan for plan in plans if plan.scope not in BARRIER_SCOPES]
+
+        def run(frame: Frame) -> None:
+            for plan in others:
+                self.allocate(plan, frame, frame.block.diagnostics)
+            for plan in barriers:
+                counts = [int(code.run(frame)) for code in self.barrier_counts[plan.slot]]
+                frame.memory[plan.slot] = BarrierArray(plan.name, counts)
+
+        return run
+
+    def declare(self, buffer: Any, site: Site) -> BufferPlan:
+        """Plan the storage of a buffer that owns its memory (a parameter or an allocation)."""
+        key = identity(buffer.data)
+        if key in self._roots:
+            plan = self._roots[key]
+            self._buffers[identity(buffer)] = plan
+            return plan
+        plan = self._plan(buffer, site)
+        self._roots[key] = plan
+        self._buffers[identity(buffer)] = plan
+        return plan
+
+    def buffer(self, buffer: Any, site: Site) -> BufferPlan:
+        """The plan of a buffer that an operation names; a new shape of known memory becomes a view of it."""
+        key = identity(buffer)
+        if key in self._buffers:
+            return self._buffers[key]
+        root = self._roots.get(identity(buffer.data))
+        if root is None:
+            raise Unsupported(f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated")
+        shape = tuple(str(extent) for extent in buffer.shape)
+        signature = (root.slot, shape, str(buffer.dtype), tuple(str(stride) for stride in buffer.strides))
+        if signature not in self._views:
+            plan = self._plan(buffer, site)
+            plan.root = root
+            root.views.append(plan)
+            self._views[signature] = plan
+        self._buffers[key] = self._views[signature]
+        self._kept.append(buffer)
+        return self._buffers[key]
+
+    def root_of(self, data: Any) -> BufferPlan | None:
+        """The plan of the memory behind a data variable."""
+        return self._roots.get(identity(data))
+
+    def _plan(self, buffer: Any, site: Site) -> BufferPlan:
+        self._kept.append(buffer)
+        dtype = str(buffer.dtype)
+        if str(buffer.scope()) not in BARRIER_SCOPES:
+            storage_dtype(dtype)
+        plan = BufferPlan(
+            name=str(buffer.name),
+            dtype=dtype,
+            scope=str(buffer.scope()),
+            shape=[self.expression(extent, site) for extent in buffer.shape],
+            strides=[self.expression(stride, site) for stride in buffer.strides],
+            slot=len(self.plans),
+        )
+        self.plans.append(plan)
+        return plan
+
+    def element(self, buffer: Any, indices: Sequence[Any], site: Site, write: bool = False) -> ElementAccess:
+        """The access ``buffer[indices]``."""
+        plan = self.buffer(buffer, site)
+        if write:
+            self.note_write(plan)
+        else:
+            plan.origin.read_in.add(self.kernel)
+        if write and plan.scope in LOCAL_SCOPES:
+            self._locals.add(plan.slot)
+        codes = [self.index_expression(index, site) for index in indices]
+        return ElementAccess(plan.slot, codes, site, self.axes, dict(self.extent_slots), self.guarded)
+
+    def allocate(self, plan: BufferPlan, frame: Frame, tracked: bool) -> None:
+        """Give a buffer fresh, unwritten memory in ``frame``, and every view of it too."""
+        shape = plan.extents(frame)
+        if plan.scope in LOCAL_SCOPES or plan.scope.startswith("local.descriptor"):
+            local = LocalStorage(plan.name, plan.dtype, plan.scope, shape, self.axes)
+            local.attach(frame.block.watches)
+            frame.memory[plan.slot] = local
+            if plan.views:
+                raise Unsupported(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
+            return
+        storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
+        storage.safe_value = plan.safe_value
+        storage.attach(frame.block.watches)
+        frame.memory[plan.slot] = storage
+        self.attach_views(plan, frame)
+
+    def attach_views(self, plan: BufferPlan, frame: Frame) -> None:
+        """Make the views of a buffer share its memory and its flags."""
+        storage = frame.memory[plan.slot]
+        if any(storage_dtype(view.dtype).itemsize != storage.data.itemsize for view in plan.views):
+            storage.written = None
+        for view in plan.views:
+            frame.memory[view.slot] = make_view(storage, view, frame)
+
+
+def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
+    """Another shape, dtype or strides of the memory of ``storage``.
+
+    A view of another element width cannot share the flags of written elements, so neither side is tracked then.
+    """
+    target = storage_dtype(plan.dtype)
+    shape = plan.extents(frame)
+    strides = tuple(int(code.run(frame)) for code in plan.strides)
+    if not storage.data.flags.c_contiguous:
+        raise Unsupported(f"{plan.name} is a view of {storage.name}, which is not contiguous")
+    flat = storage.data.reshape(-1).view(target)
+    same_width = target.itemsize == storage.data.itemsize
+    written = storage.written.reshape(-1) if storage.written is not None and same_width else None
+    writer = storage.writer.reshape(-1) if storage.writer is not None and same_width else None
+    dense = not strides or strides == _dense_strides(shape)
+
+    def shaped(array: Any) -> Any:
+        if array is None:
+            return None
+        if dense:
+            return array.reshape(shape)
+        return np.lib.stride_tricks.as_strided(array, shape, tuple(stride * array.itemsize for stride in strides))
+
+    return Storage(
+        plan.name,
+        plan.dtype,
+        plan.scope,
+        shaped(flat),
+        shaped(written),
+        shaped(writer),
+        storage.check_readers,
+        storage.shared_between_roles,
+        safe_value=storage.safe_value,
+        memory_id=storage.memory_id,
+    )
+
+
+def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, stride = [], 1
+    for extent in reversed(shape):
+        strides.append(stride)
+        stride *= extent
+    return tuple(reversed(strides))

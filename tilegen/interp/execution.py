@@ -1,0 +1,277 @@
+"""Runs a compiled prim_func: grids of blocks, one after another or spread over processes."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import multiprocessing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilegen.interp.arguments import Bound, bind
+from tilegen.interp.barriers import Barriers
+from tilegen.interp.findings import Finding, Findings, InvalidKernel
+from tilegen.interp.frame import Block, Event, Frame
+from tilegen.interp.lanes import as_scalar
+from tilegen.interp.loading import to_prim_func
+from tilegen.interp.memory import Storage, Watch
+from tilegen.interp.number_formats import Array, is_float
+from tilegen.interp.program import Kernel, Program, compile_program
+from tilegen.interp.races import AccessLog
+from tilegen.interp.roles import Deadlock
+
+Coordinates = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave: every buffer that the function writes, by name, and what was found wrong.
+
+    ``outputs`` are numpy arrays in the storage of their dtype (``ml_dtypes`` for bfloat16 and fp8). ``dims`` are the values
+    that the dynamic dimensions and scalar arguments took; ``inputs`` the buffers that were only read.
+    """
+
+    outputs: dict[str, Array]
+    findings: list[Finding]
+    dims: dict[str, int] = field(default_factory=dict)
+    inputs: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that make a kernel wrong (all but notes)."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: processes, diagnostics, the seed of random inputs, a single block, watched elements."""
+
+    jobs: int = 1
+    diagnostics: bool = True
+    seed: int = 0
+    block: Coordinates | None = None
+    watches: Sequence[tuple[str, tuple[int, ...]]] = ()
+    print_line: Callable[[str], None] = print
+
+
+def run(
+    function: Any,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    jobs: int = 1,
+    diagnostics: bool = True,
+    seed: int = 0,
+    block: Coordinates | None = None,
+    watches: Sequence[tuple[str, tuple[int, ...]]] = (),
+    print_line: Callable[[str], None] = print,
+) -> Result:
+    """Run a TileLang prim_func (or a ``tilelang.jit`` function whose arguments follow from ``inputs``) on the CPU.
+
+    ``inputs`` gives for each argument an array (numpy, or a torch tensor), or a shape (a tuple: filled from ``seed`` if the
+    function reads it), or a number for a scalar argument or a dynamic dimension. Buffers that are only written may be left out
+    where their shape follows from the rest. Arrays are never modified.
+
+    ``jobs`` processes share the blocks of each grid. ``block`` runs one block (x, y, z) only. ``watches`` lists elements,
+    ``("acc", (5, 7))``, whose writes are printed in order.
+
+    Raises ``InvalidKernel`` for arguments that do not fit, ``Unsupported`` for an operation that is not modelled.
+    """
+    options = Options(jobs, diagnostics, seed, block, watches, print_line)
+    with np.errstate(all="ignore"):
+        return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)
+
+
+def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Result:
+    """Run a compiled program."""
+    findings = Findings()
+    host = _host_frame(program, findings, options)
+    bound, dims = bind(program, inputs, host, options.seed, options.diagnostics)
+    for plan in program.workspaces:
+        program.compiler.allocate(plan, host, options.diagnostics)
+    events: dict[str, Event] = {}
+    launch = Launch(program, host, findings, events, options)
+    for step in program.steps:
+        if isinstance(step, Kernel):
+            launch.run(step)
+        else:
+            step(host)
+    outputs = [argument for argument in bound if argument.parameter.plan and argument.parameter.plan.written_in]
+    if options.diagnostics and options.block is None:
+        _check_outputs(outputs, findings, events)
+    return Result(
+        {argument.parameter.name: host.memory[argument.parameter.slot].data for argument in outputs},
+        findings.collected(),
+        dims,
+        {argument.parameter.name: argument.storage.data for argument in bound if argument not in outputs},
+    )
+
+
+def _host_frame(program: Program, findings: Findings, options: Options) -> Frame:
+    block = Block((), 0, 1, findings, options.diagnostics, Barriers())
+    compiler = program.compiler
+    return Frame(
+        block, [None] * len(compiler.variable_names), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64)
+    )
+
+
+def _check_outputs(outputs: Iterable[Bound], findings: Findings, events: Mapping[str, Event]) -> None:
+    for argument in outputs:
+        storage = argument.storage
+        if storage.written is not None and not storage.written.all():
+            _report_unwritten(storage, findings)
+        if is_float(storage.dtype):
+            _report_non_finite(storage, findings, events)
+
+
+def _report_unwritten(storage: Storage, findings: Findings) -> None:
+    assert storage.written is not None
+    missing = ~storage.written
+    index = tuple(int(part) for part in np.unravel_index(int(np.argmax(missing)), missing.shape))
+    count = int(np.count_nonzero(missing))
+    place = ", ".join(str(part) for part in index)
+    message = f"{storage.name}[{place}] is never written, nor are {count - 1} other elements of {missing.size}"
+    findings.add(
+        ("unwritten", storage.name), lambda: Finding("unwritten-output", message, buffer=storage.name, index=index)
+    )
+
+
+def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str, Event]) -> None:
+    for kind, test in (("NaN", np.isnan), ("Inf", np.isinf)):
+        if kind in events:
+            bad = test(storage.data)
+            if storage.written is not None:
+                bad &= storage.written
+            if bad.any():
+                found = events[kind].finding
+                findings.add(("non-finite", kind), lambda found=found: found)  # type: ignore[misc]
+
+
+@dataclass
+class Launch:
+    """Runs kernels: every block of a grid, or its share of them in each process."""
+
+    program: Program
+    host: Frame
+    findings: Findings
+    events: dict[str, Event]
+    options: Options
+
+    def run(self, kernel: Kernel) -> None:
+        extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
+        for extent in extents:
+            if not isinstance(extent, int) or extent < 0:
+                raise InvalidKernel(f"the grid of {self.program.name} is {tuple(extents)}")
+        blocks = [
+            tuple(reversed(place)) for place in itertools.product(*(range(extent) for extent in reversed(extents)))
+        ]
+        numbered = list(enumerate(blocks))
+        if self.options.block is not None:
+            wanted = (*self.options.block, *(0 for _ in range(len(extents) - len(self.options.block))))
+            numbered = [(number, place) for number, place in numbered if place == wanted]
+            if not numbered:
+                raise InvalidKernel(f"there is no block {self.options.block}: the grid is {tuple(extents)}")
+        self._prepare_memory(kernel, len(blocks))
+        jobs = min(self.options.jobs, len(numbered)) if self._is_independent(kernel) else 1
+        if jobs > 1:
+            self._run_in_processes(kernel, numbered, jobs)
+        else:
+            self._run_blocks(kernel, numbered)
+
+    def _prepare_memory(self, kernel: Kernel, blocks: int) -> None:
+        """Decide which global buffers need an owner for each element, and let their views share it."""
+        for plan in self.program.compiler.plans:
+            storage = self.host.memory[plan.slot]
+            if plan.root is not None or not isinstance(storage, Storage):
+                continue
+            written = kernel.number in plan.written_in
+            track = self.options.diagnostics and blocks > 1 and written
+            storage.writer = np.zeros(storage.data.shape, dtype=np.int32) if track else None
+            storage.check_readers = track and kernel.number in plan.read_in
+            storage.atomic_history = {}
+            storage.attach(self._watches())
+            self.program.compiler.attach_views(plan, self.host)
+
+    def _watches(self) -> tuple[Watch, ...]:
+        names = {plan.name for plan in self.program.compiler.plans}
+        for name, _ in self.options.watches:
+            if name not in names:
+                raise InvalidKernel(f"there is no buffer {name!r}; there are {', '.join(sorted(names))}")
+        return tuple(Watch(name, index, self.options.print_line) for name, index in self.options.watches)
+
+    def _is_independent(self, kernel: Kernel) -> bool:
+        """Whether blocks may run in any order in several processes: none reads what another may write."""
+        plans = (plan for plan in self.program.compiler.plans if plan.scope == "global" and plan.root is None)
+        return not any(kernel.number in plan.written_in and kernel.number in plan.read_in for plan in plans)
+
+    def _run_blocks(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]]) -> None:
+        threads = np.arange(kernel.thread_count, dtype=np.int64)
+        for number, place in numbered:
+            block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
+            block.watches = self._watches() if self.options.watches else ()
+            frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
+            if kernel.is_concurrent and self.options.diagnostics:
+                block.access_log = AccessLog(self.program.compiler_synchronises)
+                block.access_log.start(frame)
+            for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
+                frame.environment[slot] = coordinate
+            try:
+                kernel.body(frame)
+            except Deadlock:
+                pass
+            for kind, event in block.non_finite.items():
+                self.events.setdefault(kind, event)
+
+    def _run_in_processes(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], jobs: int) -> None:
+        """Fork ``jobs`` processes that write outputs into shared memory and send their findings back."""
+        shared = [
+            plan for plan in self.program.compiler.plans if plan.root is None and kernel.number in plan.written_in
+        ]
+        shared = [plan for plan in shared if plan.scope == "global"]
+        for plan in shared:
+            storage = self.host.memory[plan.slot]
+            storage.data = _shared_copy(storage.data)
+            storage.written = None if storage.written is None else _shared_copy(storage.written)
+            storage.writer = None if storage.writer is None else _shared_copy(storage.writer)
+            self.program.compiler.attach_views(plan, self.host)
+        flags = {plan.slot: self.host.memory[plan.slot].written for plan in shared}
+        context = multiprocessing.get_context("fork")
+        processes = []
+        for job in range(jobs):
+            receiver, sender = context.Pipe(duplex=False)
+            process = context.Process(target=self._work, args=(kernel, numbered[job::jobs], sender))
+            process.start()
+            sender.close()
+            processes.append((process, receiver))
+        for process, receiver in processes:
+            answer = receiver.recv()
+            process.join()
+            if isinstance(answer, BaseException):
+                raise answer
+            found, events = answer
+            self.findings.extend(found)
+            for kind, event in events.items():
+                self.events.setdefault(kind, event)
+        for slot, written in flags.items():
+            self.host.memory[slot].written = written if written is not None and not written.all() else None
+
+    def _work(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], sender: Any) -> None:
+        try:
+            self.findings = Findings()
+            self.events = {}
+            self._run_blocks(kernel, numbered)
+            sender.send((self.findings.collected(), self.events))
+        except BaseException as error:  # sent to the parent, which raises it
+            sender.send(error)
+
+
+def _shared_copy(array: Array) -> Array:
+    """A copy of an array in memory that forked processes share."""
+    if array.size == 0:
+        return array
+    memory = mmap.mmap(-1, array.nbytes)
+    copy = np.frombuffer(memory, dtype=array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy

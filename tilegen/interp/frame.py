@@ -1,0 +1,142 @@
+"""The state that compiled code runs against: one frame for each set of threads that executes together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilegen.interp.findings import Finding, Findings, Site
+from tilegen.interp.number_formats import Array
+
+if TYPE_CHECKING:
+    from tilegen.interp.barriers import Barriers
+    from tilegen.interp.memory import Watch
+    from tilegen.interp.races import AccessLog
+    from tilegen.interp.roles import Task
+
+
+@dataclass(frozen=True)
+class Event:
+    """The first NaN or infinity that a block computed from finite operands."""
+
+    kind: str
+    finding: Finding
+
+
+@dataclass
+class Block:
+    """One thread block: its place in the grid, its findings and what its threads share."""
+
+    coordinates: tuple[int, ...]
+    number: int
+    threads: int
+    findings: Findings
+    diagnostics: bool
+    barriers: Barriers
+    access_log: AccessLog | None = None
+    watches: tuple[Watch, ...] = ()
+    non_finite: dict[str, Event] = field(default_factory=dict)
+    #: Blocks whose writes this block may read: those that it met through an atomic operation.
+    met: int = 0
+
+
+class Frame:
+    """One set of threads in lockstep.
+
+    ``environment`` holds the value of every TIR variable by slot: a Python number where all threads agree, otherwise an
+    array with one axis for the threads and one for each T.Parallel or T.vectorized loop (see ``lanes``). ``memory`` holds
+    the storage of every buffer by slot. ``mask`` says which lanes are active; None means all.
+    """
+
+    __slots__ = (
+        "acting",
+        "agent",
+        "block",
+        "broken",
+        "clock",
+        "environment",
+        "issued",
+        "kept",
+        "mask",
+        "memory",
+        "returned",
+        "skipped",
+        "stage",
+        "synced",
+        "task",
+        "threads",
+        "waited",
+    )
+
+    def __init__(self, block: Block, environment: list[Any], memory: list[Any], threads: Array) -> None:
+        self.block = block
+        self.environment = environment
+        self.memory = memory
+        self.threads = threads
+        self.mask: Array | None = None
+        self.returned: Array | None = None
+        self.broken: Array | None = None
+        self.skipped: Array | None = None
+        self.task: Task | None = None
+        #: Fragments as roles left them: (threads, slot) to (version, storage).
+        self.kept: dict[tuple[bytes, int], tuple[int, Any]] = {}
+        #: For the order of accesses (see ``races``): the agent, its clock, and the asynchronous operation it now acts for.
+        self.agent = 0
+        self.clock: dict[Any, int] = {}
+        self.synced: dict[Any, int] = {}
+        self.acting: tuple[Any, ...] | None = None
+        self.stage: tuple[int, ...] = ()
+        #: Warp-group products issued, and how many of them are known to be complete.
+        self.issued = 0
+        self.waited = 0
+
+    def fork(self, threads: Array) -> Frame:
+        """A frame for a part of the threads, with its own variables and its own view of per-thread memory."""
+        return Frame(self.block, list(self.environment), list(self.memory), threads)
+
+    def active_threads(self) -> int:
+        """How many threads execute the present operation."""
+        if self.mask is None:
+            return int(self.threads.size)
+        lanes = self.mask.reshape(self.mask.shape[0], -1).any(axis=1)
+        return int(self.threads.size) if lanes.size == 1 else int(np.count_nonzero(lanes))
+
+    def report(
+        self,
+        kind: str,
+        site: Site,
+        message: Callable[[], str] | str,
+        buffer: str = "",
+        index: Sequence[int] | None = None,
+    ) -> None:
+        """Record a finding at ``site``; ``message`` may be a callable so that a repeated finding costs nothing."""
+        if not self.block.diagnostics:
+            return
+        self.block.findings.add(
+            (kind, site_key(site), buffer), lambda: self.finding(kind, site, message, buffer, index)
+        )
+
+    def finding(
+        self,
+        kind: str,
+        site: Site,
+        message: Callable[[], str] | str,
+        buffer: str = "",
+        index: Sequence[int] | None = None,
+    ) -> Finding:
+        return Finding(
+            kind=kind,
+            message=message if isinstance(message, str) else message(),
+            operation=site.operation,
+            buffer=buffer,
+            index=None if index is None else tuple(int(part) for part in index),
+            block=self.block.coordinates,
+            loops=tuple(site.loop_values(self.environment).items()),
+        )
+
+
+def site_key(site: Site) -> int:
+    return id(site)

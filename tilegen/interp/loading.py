@@ -1,0 +1,106 @@
+"""Finds the prim_func behind ``FILE:FUNCTION``, a factory, or a ``tilelang.jit`` function of either style."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilegen.interp.findings import InvalidKernel
+
+
+def load_object(reference: str) -> Any:
+    """The object that ``FILE.py:NAME`` or ``package.module:NAME`` names; raises ``InvalidKernel`` if there is none."""
+    place, separator, name = reference.rpartition(":")
+    if not separator or not place or not name:
+        raise InvalidKernel(f"{reference!r} does not say FILE:FUNCTION")
+    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    found = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+            raise InvalidKernel(f"{place} has no {name!r}; it defines {', '.join(sorted(known)) or 'nothing'}")
+        found = getattr(found, part)
+    return found
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise InvalidKernel(f"there is no file {path}")
+    name = f"_tilegen_run_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InvalidKernel(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InvalidKernel(f"there is no module {name}: {error}") from error
+
+
+def to_prim_func(
+    found: Any, inputs: Mapping[str, Any] | None = None, arguments: Mapping[str, Any] | None = None
+) -> Any:
+    """The prim_func of ``found``: itself, a compiled kernel's, a jit function's, or what a factory returns.
+
+    ``arguments`` go to a factory or a lazy jit function; ``inputs`` (arrays or shapes) tell an eager jit function the shapes
+    and dtypes of its tensors.
+    """
+    given = dict(arguments or {})
+    if hasattr(found, "buffer_map"):
+        return found
+    if hasattr(found, "get_tir"):
+        return _from_jit(found, inputs or {}, given)
+    if hasattr(found, "prim_func"):
+        return found.prim_func
+    if callable(found):
+        _check_arguments(found, given)
+        return to_prim_func(found(**given), inputs)
+    raise InvalidKernel(f"this is no prim_func, jit function or factory but a {type(found).__name__}")
+
+
+def _check_arguments(factory: Any, given: Mapping[str, Any]) -> None:
+    try:
+        inspect.signature(factory).bind(**given)
+    except TypeError as error:
+        signature = inspect.signature(factory)
+        raise InvalidKernel(f"{getattr(factory, '__name__', 'the factory')}{signature}: {error}") from None
+
+
+def _from_jit(function: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -> Any:
+    names = list(inspect.signature(function.func).parameters) if callable(function.func) else []
+    tensors = {name: _stand_in(inputs[name]) for name in names if name in inputs and name not in given}
+    try:
+        return function.get_tir(**tensors, **given)
+    except TypeError as error:
+        raise InvalidKernel(f"the jit function takes {', '.join(names)}: {error}") from error
+
+
+def _stand_in(value: Any) -> Any:
+    """A torch tensor of the shape and dtype of an argument, which is what an eager jit function is traced with."""
+    import torch
+
+    if hasattr(value, "detach") or np.isscalar(value):
+        return value
+    if isinstance(value, tuple):
+        return torch.empty(value, dtype=torch.float16)
+    array = np.asarray(value)
+    name = {"float8_e4m3": "float8_e4m3fn"}.get(array.dtype.name, array.dtype.name)
+    return torch.empty(array.shape, dtype=getattr(torch, name))

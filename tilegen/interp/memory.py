@@ -1,0 +1,426 @@
+"""Storage of buffers, with what is known about each element: written or not, and by which block.
+
+All reads and writes of shared, fragment and global memory go through ``Storage``, which is where uninitialised reads, races
+and watched elements are seen. ``key`` is a basic numpy index (integers, slices and a trailing Ellipsis), so that
+``data[key]`` is always a view; ``orient`` turns that view to the axes of the operation.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilegen.interp.findings import InvalidKernel, Site
+from tilegen.interp.frame import Frame
+from tilegen.interp.number_formats import Array, poison, storage_dtype
+
+_versions = itertools.count(1)
+
+Key = tuple[Any, ...]
+Orient = Callable[[Array], Array]
+
+
+@dataclass
+class Watch:
+    """One element of a buffer whose writes are printed in order: each time that an operation has changed it."""
+
+    buffer: str
+    index: tuple[int, ...]
+    print_line: Callable[[str], None]
+    last: bytes | None = None
+
+    def check(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raise ``InvalidKernel`` if the buffer has no such element."""
+        if len(self.index) != len(shape) or any(part >= extent for part, extent in zip(self.index, shape, strict=True)):
+            raise InvalidKernel(f"{name} has the shape {shape}: it has no element {list(self.index)}")
+
+    def show(self, frame: Frame, site: Site, value: Any) -> None:
+        bits = np.asarray(value).tobytes()
+        if bits == self.last:
+            return
+        self.last = bits
+        place = ", ".join(str(part) for part in self.index)
+        where = "".join(f", {name} = {number}" for name, number in site.loop_values(frame.environment).items())
+        threads = f", threads {int(frame.threads[0])} to {int(frame.threads[-1])}" if frame.task is not None else ""
+        shown = str(value).replace("\n", " ")
+        self.print_line(
+            f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}  by `{site.operation}`"
+        )
+
+
+@dataclass
+class Storage:
+    """The elements of one buffer.
+
+        ``written`` is None once every element is known to be written, else one flag an element. ``writer`` (global buffers that
+    X"""
+
+    name: str
+    dtype: str
+    scope: str
+    data: Array
+    written: Array | None = None
+    writer: Array | None = None
+    check_readers: bool = False
+    shared_between_roles: bool = False
+    watches: list[Watch] = field(default_factory=list)
+    safe_value: Any = 0
+    version: int = 0
+    memory_id: int = 0
+    #: The last warp-group product that accumulates into this fragment, and the last that reads it.
+    accumulated_by: int = 0
+    read_by: int = 0
+    atomic_history: dict[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def poisoned(name: str, dtype: str, scope: str, shape: Sequence[int], tracked: bool = True) -> Storage:
+        """Memory that nothing has written yet."""
+        data = np.full(tuple(shape), poison(dtype), dtype=storage_dtype(dtype))
+        written = np.zeros(data.shape, dtype=np.bool_) if tracked else None
+        storage = Storage(name, dtype, scope, data, written)
+        storage.shared_between_roles = scope.startswith("shared")
+        storage.memory_id = next(_versions)
+        return storage
+
+    def clone(self) -> Storage:
+        """A copy of a fragment, for a role of its own."""
+        written = None if self.written is None else self.written.copy()
+        copy = Storage(self.name, self.dtype, self.scope, self.data.copy(), written)
+        copy.version, copy.watches, copy.shared_between_roles = self.version, self.watches, self.shared_between_roles
+        return copy
+
+    @property
+    def is_global(self) -> bool:
+        return self.scope == "global"
+
+    def read(
+        self, frame: Frame, site: Site, key: Key, orient: Orient | None = None, mask: Array | None = None
+    ) -> Array:
+        """A view of the elements at ``key``, with the read checked."""
+        view: Array = self.data[key]
+        if self.accumulated_by > frame.waited:
+            self._report_in_flight(frame, site, "read")
+        if self.written is not None:
+            self._check_written(frame, site, key, orient, mask)
+        if self.check_readers:
+            self._check_block_race(frame, site, key, orient, mask)
+        if self.shared_between_roles and frame.block.access_log is not None:
+            frame.block.access_log.read(frame, site, self, key)
+        return view if orient is None else orient(view)
+
+    def write(
+        self,
+        frame: Frame,
+        site: Site,
+        key: Key,
+        value: Any,
+        orient: Orient | None = None,
+        mask: Array | None = None,
+    ) -> None:
+        """Store ``value`` (broadcast) at ``key`` where ``mask`` holds."""
+        self.version = next(_versions)
+        if self.accumulated_by > frame.waited or self.read_by > frame.waited:
+            self._report_in_flight(frame, site, "written")
+        view: Array = self.data[key]
+        if orient is not None:
+            view = orient(view)
+        claimed = self._claim(frame, key, orient, mask, view) if self.writer is not None else None
+        if mask is None:
+            view[...] = value
+        else:
+            np.copyto(view, value, where=mask, casting="unsafe")
+        if claimed is not None:
+            self._check_claim(frame, site, key, view, claimed)
+        if self.written is not None:
+            self._mark_written(key, orient, mask)
+        if self.shared_between_roles and frame.block.access_log is not None:
+            frame.block.access_log.write(frame, site, self, key)
+        if self.watches:
+            self._show(frame, site)
+
+    def gather(self, frame: Frame, site: Site, index: tuple[Array, ...], valid: Array | None) -> Array:
+        """The elements at the given index arrays (already inside the buffer); lanes that are not ``valid`` are not checked."""
+        if self.written is not None:
+            missing = ~self.written[index]
+            if valid is not None:
+                missing &= valid
+            if missing.any():
+                self._report_unwritten(frame, site, tuple(int(part[missing][0]) for part in _spread(index, missing)))
+        if self.check_readers and self.writer is not None:
+            self._report_foreign(frame, site, index, self.writer[index], valid)
+        if self.shared_between_roles and frame.block.access_log is not None:
+            frame.block.access_log.read(frame, site, self, index)
+        result: Array = self.data[index]
+        return result
+
+    def scatter(self, frame: Frame, site: Site, index: tuple[Array, ...], value: Array) -> None:
+        """Store ``value`` at one-dimensional index arrays that are inside the buffer and name no element twice."""
+        self.version = next(_versions)
+        if self.writer is not None:
+            owner = self.writer[index]
+            foreign = (owner != 0) & (owner != frame.block.number + 1)
+            old = self.data[index] if foreign.any() else None
+            self.writer[index] = frame.block.number + 1
+            self.data[index] = value
+            if old is not None:
+                changed = foreign & ~_same(old, self.data[index])
+                if changed.any():
+                    self._report_overwrite(
+                        frame, site, tuple(int(part[changed][0]) for part in index), owner[changed][0]
+                    )
+        else:
+            self.data[index] = value
+        if self.written is not None:
+            self.written[index] = True
+            self._recount()
+        if self.shared_between_roles and frame.block.access_log is not None:
+            frame.block.access_log.write(frame, site, self, index)
+        if self.watches:
+            self._show(frame, site)
+
+    def touch_atomically(self, frame: Frame, index: tuple[Array, ...]) -> None:
+        """Note an atomic access: atomics never race with each other, and order the blocks that meet at an element."""
+        if self.writer is None:
+            return
+        self.writer[index] = 0
+        block = frame.block
+        for flat in np.ravel_multi_index(index, self.data.shape)[:4].tolist():
+            block.met |= self.atomic_history.get(flat, 0)
+            self.atomic_history[flat] = block.met | 1 << block.number
+
+    def element(self, key: Key, orient: Orient | None, lane: tuple[int, ...]) -> tuple[int, ...]:
+        """Which element of the buffer a lane of ``orient(data[key])`` is."""
+        grid = np.arange(self.data.size).reshape(self.data.shape)[key]
+        flat = (grid if orient is None else orient(grid))[lane]
+        return tuple(int(part) for part in np.unravel_index(int(flat), self.data.shape))
+
+    def _report_in_flight(self, frame: Frame, site: Site, verb: str) -> None:
+        if frame.acting is None:
+            frame.report(
+                "in-flight",
+                site,
+                f"{self.name} is {verb} while a warp-group product that uses it may still be in flight; wait_wgmma comes first",
+                self.name,
+            )
+
+    def _check_written(self, frame: Frame, site: Site, key: Key, orient: Orient | None, mask: Array | None) -> None:
+        assert self.written is not None
+        flags = self.written[key]
+        if orient is not None:
+            flags = orient(flags)
+        if flags.all():
+            return
+        missing = ~flags if mask is None else ~flags & mask
+        if missing.any():
+            lane = _first(missing, flags.shape)
+            self._report_unwritten(frame, site, self.element(key, orient, lane))
+
+    def _report_unwritten(self, frame: Frame, site: Site, index: tuple[int, ...]) -> None:
+        frame.report(
+            "uninitialised-read",
+            site,
+            lambda: f"{self._place(index)} is read before anything writes it",
+            self.name,
+            index,
+        )
+
+    def _mark_written(self, key: Key, orient: Orient | None, mask: Array | None) -> None:
+        assert self.written is not None
+        flags = self.written[key]
+        if orient is not None:
+            flags = orient(flags)
+        if mask is None:
+            flags[...] = True
+        else:
+            np.logical_or(flags, mask, out=flags)
+        self._recount()
+
+    def _recount(self) -> None:
+        if self.written is not None and self.written.all():
+            self.written = None
+
+    def _check_block_race(self, frame: Frame, site: Site, key: Key, orient: Orient | None, mask: Array | None) -> None:
+        if self.writer is None:
+            return
+        owner = self.writer[key]
+        if not owner.any():
+            return
+        oriented = owner if orient is None else orient(owner)
+        bad = _foreign(oriented, frame) if mask is None else _foreign(oriented, frame) & mask
+        if bad.any():
+            lane = _first(bad, oriented.shape)
+            self._report_read_race(frame, site, self.element(key, orient, lane), int(oriented[lane]) - 1)
+
+    def _report_foreign(
+        self, frame: Frame, site: Site, index: tuple[Array, ...], owner: Array, valid: Array | None
+    ) -> None:
+        bad = _foreign(owner, frame)
+        if valid is not None:
+            bad = bad & valid
+        if bad.any():
+            spread = _spread(index, bad)
+            self._report_read_race(frame, site, tuple(int(part[bad][0]) for part in spread), int(owner[bad][0]) - 1)
+
+    def _report_read_race(self, frame: Frame, site: Site, index: tuple[int, ...], owner: int) -> None:
+        frame.report(
+            "block-race",
+            site,
+            lambda: (
+                f"{self._place(index)} is read here and written by block number {owner} with nothing that orders the two"
+            ),
+            self.name,
+            index,
+        )
+
+    def _claim(
+        self, frame: Frame, key: Key, orient: Orient | None, mask: Array | None, view: Array
+    ) -> tuple[Array, Array, Array] | None:
+        """Take ownership of the elements; returns (foreign, owner, old values) where another block owned some."""
+        assert self.writer is not None
+        owner = self.writer[key]
+        if orient is not None:
+            owner = orient(owner)
+        mine = frame.block.number + 1
+        foreign = (owner != 0) & (owner != mine)
+        if mask is not None:
+            foreign = foreign & mask
+        found = (foreign, owner.copy(), view.copy()) if foreign.any() else None
+        if mask is None:
+            owner[...] = mine
+        else:
+            np.copyto(owner, mine, where=mask)
+        return found
+
+    def _check_claim(
+        self, frame: Frame, site: Site, key: Key, view: Array, claimed: tuple[Array, Array, Array]
+    ) -> None:
+        foreign, owner, old = claimed
+        changed = foreign & ~_same(old, view)
+        if changed.any():
+            lane = _first(changed, view.shape)
+            # The claim is only made with the oriented view, so the element is found from its address.
+            self._report_overwrite(frame, site, self._element_of_view(view, lane), int(owner[lane]))
+
+    def _element_of_view(self, view: Array, lane: tuple[int, ...]) -> tuple[int, ...]:
+        offset = view[lane + (Ellipsis,)].__array_interface__["data"][0] - self.data.__array_interface__["data"][0]
+        index = []
+        for stride in self.data.strides:
+            index.append(offset // stride if stride else 0)
+            offset -= index[-1] * stride
+        return tuple(int(part) for part in index)
+
+    def _report_overwrite(self, frame: Frame, site: Site, index: tuple[int, ...], owner: int) -> None:
+        frame.report(
+            "block-race",
+            site,
+            lambda: f"{self._place(index)} is written here with another value than block number {owner - 1} wrote",
+            self.name,
+            index,
+        )
+
+    def _place(self, index: Sequence[int]) -> str:
+        return f"{self.name}[{', '.join(str(part) for part in index)}] ({self.scope})"
+
+    def attach(self, watches: Sequence[Watch]) -> None:
+        """Watch those elements that belong to this buffer."""
+        self.watches = [watch for watch in watches if watch.buffer == self.name]
+        for watch in self.watches:
+            watch.check(self.name, self.data.shape)
+
+    def _show(self, frame: Frame, site: Site) -> None:
+        for watch in self.watches:
+            if self.written is None or self.written[watch.index]:
+                watch.show(frame, site, self.data[watch.index])
+
+
+@dataclass
+class LocalStorage:
+    """Per-thread memory (``local`` and ``local.var``): one copy for each lane, as many as its values need.
+
+    ``data`` has the lane axes first. While all lanes agree they are of size one.
+    """
+
+    name: str
+    dtype: str
+    scope: str
+    shape: tuple[int, ...]
+    axes: int
+    data: Array = field(init=False)
+    written: Array = field(init=False)
+    watches: list[Watch] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        shape = (1,) * self.axes + self.shape
+        self.data = np.full(shape, poison(self.dtype), dtype=storage_dtype(self.dtype))
+        self.written = np.zeros(shape, dtype=np.bool_)
+
+    def attach(self, watches: Sequence[Watch]) -> None:
+        """Watch those elements that belong to this buffer, in the copies of all lanes."""
+        self.watches = [watch for watch in watches if watch.buffer == self.name]
+        for watch in self.watches:
+            watch.check(self.name, self.shape)
+
+    def show(self, frame: Frame, site: Site) -> None:
+        for watch in self.watches:
+            value = self.data[(Ellipsis, *watch.index)]
+            watch.show(frame, site, value.reshape(-1)[0] if value.size == 1 else value.reshape(-1))
+
+    def clone(self) -> LocalStorage:
+        copy = LocalStorage(self.name, self.dtype, self.scope, self.shape, self.axes)
+        copy.data, copy.written, copy.watches = self.data.copy(), self.written.copy(), self.watches
+        return copy
+
+    def select_threads(self, chosen: Array) -> LocalStorage:
+        """The copies of a part of the threads (positions on the thread axis)."""
+        copy = self.clone()
+        if copy.data.shape[0] > 1:
+            copy.data, copy.written = copy.data[chosen], copy.written[chosen]
+        return copy
+
+    def widen(self, lanes: tuple[int, ...]) -> None:
+        """Give every lane of the shape ``lanes`` its own copy."""
+        have = self.data.shape[: self.axes]
+        want = np.broadcast_shapes(have, lanes)
+        if want != have:
+            self.data = np.broadcast_to(self.data, want + self.shape).copy()
+            self.written = np.broadcast_to(self.written, want + self.shape).copy()
+
+    def collapse(self, axis: int) -> None:
+        """Leave a parallel loop: which iteration a thread ran last is not defined, so values that differ are lost."""
+        if self.data.shape[axis] == 1:
+            return
+        first = self.data.take([0], axis=axis)
+        agree = _same(np.broadcast_to(first, self.data.shape), self.data).all(axis=axis, keepdims=True)
+        self.written = self.written.all(axis=axis, keepdims=True) & agree
+        self.data = np.where(self.written, first, poison(self.dtype)).astype(first.dtype)
+
+
+def _foreign(owner: Array, frame: Frame) -> Array:
+    """Elements that a block other than this one, and not ordered before it, wrote."""
+    foreign: Array = (owner != 0) & (owner != frame.block.number + 1)
+    if frame.block.met and foreign.any():
+        for block in np.unique(owner[foreign]):
+            if frame.block.met >> (int(block) - 1) & 1:
+                foreign &= owner != block
+    return foreign
+
+
+def _same(left: Array, right: Array) -> Array:
+    """Elementwise equality by value, NaN equal to NaN."""
+    with np.errstate(all="ignore"):
+        equal: Array = (left == right) | ((left != left) & (right != right))
+    return equal
+
+
+def _first(flags: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Coordinates of the first set flag, clamped to ``shape`` where the flags were broadcast."""
+    position = np.unravel_index(int(np.argmax(flags)), flags.shape)
+    return tuple(min(int(part), extent - 1) for part, extent in zip(position, shape, strict=True))
+
+
+def _spread(index: tuple[Array, ...], like: Array) -> tuple[Array, ...]:
+    return tuple(np.broadcast_to(part, like.shape) for part in index)

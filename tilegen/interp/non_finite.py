@@ -1,0 +1,83 @@
+"""Where the first NaN or infinity came from.
+
+An event is a NaN computed where no operand was NaN, or an infinity computed from finite operands and no infinite constant. Each
+block keeps its first of each; it becomes a finding only if an output holds such a value in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilegen.interp.findings import Site, render
+from tilegen.interp.frame import Event, Frame
+from tilegen.interp.lanes import Code
+from tilegen.interp.number_formats import Array
+
+if TYPE_CHECKING:
+    from tilegen.interp.compiler import Compiler
+
+Operand = tuple[str, Any]
+
+
+def all_finite(value: Any) -> bool:
+    """Whether a float scalar or array holds neither NaN nor infinity."""
+    return bool(np.isfinite(value).all())
+
+
+def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Callable[[Frame, Any], None] | None:
+    """The check of ``buffer[...] = value``: the operands are what the expression loads."""
+    from tvm import tirx
+
+    loads: list[Any] = []
+    infinite: list[Any] = []
+
+    def visit(part: Any) -> None:
+        kind = type(part).__name__
+        if kind == "BufferLoad" and "float" in str(part.dtype):
+            loads.append(part)
+        if (kind == "FloatImm" and not np.isfinite(part.value)) or (kind == "Call" and part.op.name == "tl.infinity"):
+            infinite.append(part)
+
+    tirx.stmt_functor.post_order_visit(node.value, visit)
+    if value.const is not None:
+        return None
+    operands: list[tuple[str, Code]] | None = None
+
+    def check(frame: Frame, result: Any) -> None:
+        nonlocal operands
+        block = frame.block
+        if not block.diagnostics or len(block.non_finite) == 2 or all_finite(result):
+            return
+        if operands is None:
+            operands = [(render(load), compiler.expression(load, site)) for load in loads]
+        values = [(text, code.run(frame)) for text, code in operands]
+        note_event(frame, site, np.asarray(result), values, str(node.buffer.name), not infinite)
+
+    return check
+
+
+def note_event(
+    frame: Frame, site: Site, result: Array, operands: Sequence[Operand], buffer: str, infinities: bool = True
+) -> None:
+    """Keep the block's first NaN and first infinity that ``operands`` (broadcast against ``result``) do not explain."""
+    shape = np.broadcast_shapes(result.shape, *(np.shape(value) for _, value in operands))
+    if frame.mask is not None:
+        shape = np.broadcast_shapes(shape, frame.mask.shape)
+    values = [(text, np.broadcast_to(np.asarray(value), shape)) for text, value in operands]
+    full = np.broadcast_to(result, shape)
+    active = np.ones(shape, dtype=np.bool_) if frame.mask is None else np.broadcast_to(frame.mask, shape)
+    born_nan, born_infinite = np.isnan(full) & active, np.isinf(full) & active
+    for _, value in values:
+        born_nan &= ~np.isnan(value)
+        born_infinite &= np.isfinite(value)
+    for kind, born in (("NaN", born_nan), ("Inf", born_infinite if infinities else None)):
+        if born is not None and kind not in frame.block.non_finite and born.any():
+            lane = np.unravel_index(int(np.argmax(born)), shape)
+            given = ", ".join(f"{text} = {value[lane]!s}" for text, value in values)
+            place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
+            message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
+            event = Event(kind, frame.finding("non-finite", site, message, buffer))
+            frame.block.non_finite[kind] = event

@@ -1,0 +1,212 @@
+"""The number formats of TIR as numpy values: storage, rounding, conversion.
+
+Every value keeps the format that TIR gives it, so each operation rounds where the target rounds. 16-bit and 8-bit floats
+are stored in their own width (``ml_dtypes``, which TileLang itself depends on, supplies bfloat16 and the fp8 formats) and
+widened to float32 where numpy has no fast arithmetic for them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_FORMATS: dict[str, Any] = {
+    "bool": np.bool_,
+    "float16": np.float16,
+    "float32": np.float32,
+    "float64": np.float64,
+    "bfloat16": ml_dtypes.bfloat16,
+    "float8_e4m3": ml_dtypes.float8_e4m3fn,
+    "float8_e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
+    "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "custom[tfloat32]32": np.float32,
+    "tfloat32": np.float32,
+    **{f"{sign}int{bits}": getattr(np, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+_SATURATING = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+
+
+class UnknownFormat(ValueError):
+    """A TIR dtype that the interpreter does not store."""
+
+
+@cache
+def scalar_name(dtype: str) -> str:
+    """``float16x8`` to ``float16``; other names are unchanged."""
+    match = re.fullmatch(r"(.+?\d)x\d+", dtype)
+    return match.group(1) if match else dtype
+
+
+@cache
+def lanes(dtype: str) -> int:
+    """The number of vector lanes of a TIR dtype: 8 for ``float16x8``, 1 for a scalar."""
+    match = re.fullmatch(r".+?\dx(\d+)", dtype)
+    return int(match.group(1)) if match else 1
+
+
+@cache
+def storage_dtype(dtype: str) -> np.dtype[Any]:
+    """The numpy dtype that stores ``dtype``; raises ``UnknownFormat`` for one that has none."""
+    try:
+        return np.dtype(_FORMATS[scalar_name(dtype)])
+    except KeyError:
+        raise UnknownFormat(f"the interpreter does not know the dtype {dtype!r}") from None
+
+
+@cache
+def is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+@cache
+def is_integer(dtype: str) -> bool:
+    return scalar_name(dtype).lstrip("u").startswith("int")
+
+
+@cache
+def integer_range(dtype: str) -> tuple[int, int]:
+    info = np.iinfo(storage_dtype(dtype))
+    return int(info.min), int(info.max)
+
+
+@cache
+def is_narrow_float(dtype: str) -> bool:
+    """Whether arithmetic on ``dtype`` is done in float32 and rounded back."""
+    return is_float(dtype) and storage_dtype(dtype).itemsize < 4
+
+
+@cache
+def float_max(dtype: str) -> float:
+    """The largest finite value of a float format."""
+    return float(ml_dtypes.finfo(storage_dtype(dtype)).max)
+
+
+@cache
+def lowest(dtype: str) -> Any:
+    """The value that ``max`` starts from: minus infinity, or the least integer."""
+    if is_float(dtype):
+        low = -np.inf if scalar_name(dtype) not in _SATURATING else -float_max(dtype)
+        return storage_dtype(dtype).type(low)
+    return False if dtype == "bool" else integer_range(dtype)[0]
+
+
+@cache
+def highest(dtype: str) -> Any:
+    """The value that ``min`` starts from: infinity, or the greatest integer."""
+    if is_float(dtype):
+        high = np.inf if scalar_name(dtype) not in _SATURATING else float_max(dtype)
+        return storage_dtype(dtype).type(high)
+    return True if dtype == "bool" else integer_range(dtype)[1]
+
+
+@cache
+def _widening_table(dtype: str) -> Array:
+    """All values of an 8-bit or 16-bit format as float32, indexed by bit pattern."""
+    storage = storage_dtype(dtype)
+    patterns = np.arange(1 << (8 * storage.itemsize), dtype=np.dtype(f"u{storage.itemsize}"))
+    return patterns.view(storage).astype(np.float32)
+
+
+def to_float32(value: Any, dtype: str) -> Any:
+    """Widen narrow floats to float32, exactly. float16 and fp8 go through a table: four times faster than ``astype``."""
+    if not isinstance(value, np.ndarray):
+        return np.float32(value)
+    if value.dtype == np.float32:
+        return value
+    if value.dtype.itemsize > 2 or value.dtype == ml_dtypes.bfloat16 or value.size < 64:
+        return value.astype(np.float32)
+    bits = np.ascontiguousarray(value).view(np.dtype(f"u{value.dtype.itemsize}"))
+    return _widening_table(dtype)[bits]
+
+
+def round_to(value: Any, dtype: str) -> Any:
+    """Round float32 or float64 values to a float format (nearest, ties to even).
+
+    fp8 saturates at its largest finite value, as ``cvt.rn.satfinite`` does; float16 and bfloat16 overflow to infinity.
+    """
+    storage = storage_dtype(dtype)
+    if scalar_name(dtype) in _SATURATING:
+        limit = float_max(dtype)
+        value = np.clip(value, -limit, limit)
+    if isinstance(value, np.ndarray):
+        return value if value.dtype == storage else value.astype(storage)
+    return storage.type(value)
+
+
+def wrap_integer(value: Any, dtype: str) -> Any:
+    """Reduce an integer to the width of ``dtype``, two's complement."""
+    if isinstance(value, np.ndarray):
+        storage = storage_dtype(dtype)
+        return value if value.dtype == storage else value.astype(storage)
+    low, high = integer_range(dtype)
+    if low <= value <= high:
+        return int(value)
+    span = high - low + 1
+    return (int(value) - low) % span + low
+
+
+def out_of_integer_range(value: Any, dtype: str) -> bool:
+    """Whether a float has no counterpart in an integer dtype, so that converting it is undefined in C."""
+    low, high = integer_range(dtype)
+    with np.errstate(all="ignore"):
+        wide = np.asarray(value, dtype=np.float64)
+        return bool(np.any(~((wide > float(low) - 1.0) & (wide < float(high) + 1.0))))
+
+
+def convert(value: Any, source: str, target: str) -> Any:
+    """Convert as the target's conversion instructions do.
+
+    Float to float rounds to nearest even (fp8 saturates). Float to integer truncates toward zero and saturates; NaN gives 0.
+    Integer to integer keeps the low bits. Anything to bool compares with zero.
+    """
+    if source == target:
+        return value
+    if scalar_name(target) == "bool":
+        result = np.not_equal(value, 0)
+        return result if isinstance(result, np.ndarray) else bool(result)
+    if is_float(target):
+        if is_narrow_float(source):
+            value = to_float32(value, source)
+        return round_to(value, target) if isinstance(value, np.ndarray) else round_to(np.float64(value), target)
+    if is_float(source):
+        return _truncate(value, source, target)
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    return wrap_integer(value, target)
+
+
+def _truncate(value: Any, source: str, target: str) -> Any:
+    low, high = integer_range(target)
+    wide = np.nan_to_num(np.trunc(np.asarray(value, dtype=np.float64)), nan=0.0, posinf=np.inf, neginf=-np.inf)
+    above, below = wide >= float(high), wide <= float(low)
+    result = np.where(above | below, 0.0, wide).astype(storage_dtype(target))
+    result = np.where(above, storage_dtype(target).type(high), result)
+    result = np.where(below, storage_dtype(target).type(low), result)
+    return result if isinstance(value, np.ndarray) else int(result)
+
+
+def round_to_tf32(value: Array) -> Array:
+    """Drop the 13 low mantissa bits of float32, as the tensor cores do with a tf32 operand."""
+    return (np.ascontiguousarray(value, dtype=np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def poison(dtype: str) -> Any:
+    """What memory holds before it is written: NaN in floats, an unlikely pattern in integers."""
+    storage = storage_dtype(dtype)
+    if is_float(dtype):
+        return storage.type(np.nan)
+    return (
+        storage.type(True)
+        if storage == np.bool_
+        else np.full((), 0xCD, np.uint8).repeat(storage.itemsize).view(storage)[0]
+    )

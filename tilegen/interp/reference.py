@@ -1,0 +1,104 @@
+"""Compares outputs with a reference: how far off, and where."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tilegen.interp.arguments import to_float64
+from tilegen.interp.findings import InvalidKernel
+from tilegen.interp.number_formats import Array
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output against its reference.
+
+    ``error`` is the largest absolute difference, ``scale`` the largest finite magnitude of the reference, ``index`` the element
+    that is worst, ``got`` and ``expected`` its values. ``passes`` compares ``error`` with ``tolerance * scale``.
+    """
+
+    name: str
+    error: float
+    scale: float
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    tolerance: float
+
+    @property
+    def relative_error(self) -> float:
+        return self.error / self.scale if self.scale else self.error
+
+    @property
+    def passes(self) -> bool:
+        return bool(self.error <= self.tolerance * max(self.scale, np.finfo(np.float64).tiny))
+
+
+def default_tolerance(array: Array) -> float:
+    """Eight units in the last place of the output's format; integers must be equal."""
+    if array.dtype.kind in "iub":
+        return 0.0
+    return 8 * float(ml_dtypes.finfo(array.dtype).eps)
+
+
+def compare(name: str, got: Array, expected: Any, tolerance: float | None = None) -> Comparison:
+    """Compare an output with its reference; a NaN matches only a NaN, an infinity only itself."""
+    limit = default_tolerance(got) if tolerance is None else tolerance
+    left, right = to_float64(got), _as_float64(expected)
+    if left.shape != right.shape:
+        raise InvalidKernel(f"the reference of {name} has the shape {right.shape}, the output {left.shape}")
+    if left.size == 0:
+        return Comparison(name, 0.0, 0.0, (), 0.0, 0.0, limit)
+    with np.errstate(all="ignore"):
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        difference = np.where(same, 0.0, np.abs(left - right))
+        difference = np.where(np.isnan(difference), np.inf, difference)
+    index = tuple(int(part) for part in np.unravel_index(int(np.argmax(difference)), left.shape))
+    finite = np.abs(right[np.isfinite(right)])
+    scale = float(finite.max(initial=0.0))
+    return Comparison(name, float(difference[index]), scale, index, float(left[index]), float(right[index]), limit)
+
+
+def _as_float64(value: Any) -> Array:
+    if hasattr(value, "detach"):
+        import torch
+
+        double: Array = value.detach().cpu().to(torch.float64).numpy()
+        return double
+    return to_float64(np.asarray(value))
+
+
+def call_reference(function: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Any]:
+    """Call a reference with the inputs as torch tensors, by name where its parameters have those names, else in order.
+
+    It returns one tensor, a sequence in the order of the outputs, or a dict by name.
+    """
+    tensors = {name: to_torch(array) for name, array in inputs.items()}
+    parameters = inspect.signature(function).parameters
+    if set(parameters) <= set(tensors):
+        result = function(**{name: tensors[name] for name in parameters})
+    else:
+        result = function(*tensors.values())
+    if isinstance(result, Mapping):
+        return dict(result)
+    values = list(result) if isinstance(result, (tuple, list)) else [result]
+    if len(values) != len(outputs):
+        raise InvalidKernel(f"the reference returns {len(values)} values for the outputs {', '.join(outputs)}")
+    return dict(zip(outputs, values, strict=True))
+
+
+def to_torch(array: Array) -> Any:
+    """A torch tensor of the same dtype and bits."""
+    import torch
+
+    array = np.ascontiguousarray(array)
+    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        bits = torch.from_numpy(array.view(np.int16 if array.itemsize == 2 else np.uint8).copy())
+        return bits.view(getattr(torch, array.dtype.name))
+    return torch.from_numpy(array.copy())

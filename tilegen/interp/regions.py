@@ -1,0 +1,162 @@
+"""Rectangular regions of buffers, the operands of tile operations.
+
+A region that leaves global memory reads the safe value outside and writes nothing there: TileLang's tail semantics. A region that
+leaves a shared or fragment tile is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilegen.interp.compiler import BufferPlan
+from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.frame import Frame
+from tilegen.interp.lanes import Code, as_scalar
+from tilegen.interp.memory import Key, Storage
+from tilegen.interp.number_formats import Array
+
+if TYPE_CHECKING:
+    from tilegen.interp.compiler import Compiler
+
+
+@dataclass(frozen=True)
+class Region:
+    """``buffer[min : min + extent, ...]``."""
+
+    plan: BufferPlan
+    minima: tuple[Code, ...]
+    extents: tuple[Code, ...]
+    site: Site
+    guarded: bool
+
+    @property
+    def dtype(self) -> str:
+        return self.plan.dtype
+
+    def storage(self, frame: Frame) -> Storage:
+        storage = frame.memory[self.plan.slot]
+        if not isinstance(storage, Storage):
+            raise Unsupported(f"the per-thread buffer {self.plan.name} is no operand of `{self.site.operation}`")
+        return storage
+
+    def starts(self, frame: Frame) -> list[int]:
+        return [self._number(code, frame) for code in self.minima]
+
+    def shape(self, frame: Frame) -> tuple[int, ...]:
+        return tuple(self._number(code, frame) for code in self.extents)
+
+    def dense_shape(self, frame: Frame) -> tuple[int, ...]:
+        """The extents other than one: what TileLang matches between the operands of a copy."""
+        return tuple(extent for extent in self.shape(frame) if extent != 1)
+
+    def _number(self, code: Code, frame: Frame) -> int:
+        value = as_scalar(code.run(frame))
+        if not isinstance(value, int):
+            frame.report(
+                "divergent-value", self.site, f"a bound of the region of {self.plan.name} differs between threads"
+            )
+            return int(np.asarray(value).reshape(-1)[0])
+        return value
+
+    def key(self, frame: Frame, shape: Sequence[int] | None = None) -> tuple[Key, bool]:
+        """The numpy index of the part inside the buffer, and whether that is all of the region."""
+        storage = self.storage(frame)
+        extents = self.shape(frame) if shape is None else shape
+        key, whole = [], True
+        for start, extent, limit in zip(self.starts(frame), extents, storage.data.shape, strict=True):
+            low, high = max(start, 0), min(start + extent, limit)
+            if low != start or high != start + extent:
+                whole = False
+                low, high = min(low, limit), max(high, min(low, limit))
+            key.append(slice(low, high))
+        if not whole:
+            self._check_inside(frame, storage, extents)
+        return (*key, Ellipsis), whole
+
+    def _check_inside(self, frame: Frame, storage: Storage, extents: Sequence[int]) -> None:
+        if storage.is_global and self.guarded:
+            return
+        starts = self.starts(frame)
+        ranges = ", ".join(f"{start}:{start + extent}" for start, extent in zip(starts, extents, strict=True))
+        shape = ", ".join(str(extent) for extent in storage.data.shape)
+        frame.report(
+            "out-of-bounds",
+            self.site,
+            lambda: (
+                f"the region {storage.name}[{ranges}] leaves the buffer, whose shape is ({shape}), {storage.scope} memory"
+            ),
+            storage.name,
+            starts,
+        )
+
+    def read(self, frame: Frame, shape: Sequence[int] | None = None) -> Array:
+        """The elements in the region's shape; where it leaves the buffer, the safe value."""
+        storage = self.storage(frame)
+        key, whole = self.key(frame, shape)
+        view = storage.read(frame, self.site, key)
+        if whole:
+            return view
+        extents = self.shape(frame) if shape is None else tuple(shape)
+        padded = np.full(extents, storage.safe_value, dtype=storage.data.dtype)
+        padded[self._inner(frame, key, extents)] = view
+        return padded
+
+    def write(self, frame: Frame, value: Any, shape: Sequence[int] | None = None) -> None:
+        """Store ``value`` (of the region's shape, or a scalar); what lies outside the buffer is dropped."""
+        storage = self.storage(frame)
+        key, whole = self.key(frame, shape)
+        if not whole and isinstance(value, np.ndarray) and value.ndim:
+            extents = self.shape(frame) if shape is None else tuple(shape)
+            value = value[self._inner(frame, key, extents)]
+        storage.write(frame, self.site, key, value)
+
+    def update(self, frame: Frame, value: Array, join: Callable[[Any, Any], Any]) -> None:
+        """Atomically join ``value`` into the region; what lies outside the buffer is dropped."""
+        storage = self.storage(frame)
+        key, whole = self.key(frame)
+        if not whole:
+            value = value[self._inner(frame, key, self.shape(frame))]
+        if storage.writer is not None:
+            storage.writer[key] = 0
+        before = storage.read(frame, self.site, key)
+        storage.write(frame, self.site, key, np.asarray(join(before, value)))
+        if storage.writer is not None:
+            storage.writer[key] = 0
+
+    def _inner(self, frame: Frame, key: Key, extents: Sequence[int]) -> tuple[slice, ...]:
+        """Where the part inside the buffer lies within the region."""
+        inner = []
+        for start, part, extent in zip(self.starts(frame), key[:-1], extents, strict=True):
+            low = min(max(part.start - start, 0), extent)
+            inner.append(slice(low, low + (part.stop - part.start)))
+        return tuple(inner)
+
+
+def compile_region(compiler: Compiler, node: Any, site: Site) -> Region:
+    """A ``tl.region(buffer[min...], access, extent...)`` argument, or a plain element as a region of one."""
+    if type(node).__name__ == "BufferLoad":
+        load, extents, access = node, [1] * len(node.indices), 1
+    elif type(node).__name__ == "Call" and node.op.name == "tl.region":
+        load, extents, access = node.args[0], list(node.args[2:]), int(node.args[1].value)
+    else:
+        raise Unsupported(f"the operand `{render(node)}` of `{site.operation}` is no region of a buffer")
+    plan = compiler.buffer(load.buffer, site)
+    if access & 1:
+        plan.origin.read_in.add(compiler.kernel)
+    if access & 2:
+        compiler.note_write(plan)
+    minima = tuple(compiler.index_expression(index, site) for index in load.indices)
+    sizes = tuple(
+        Code(lambda frame, size=extent: size, "int32", const=extent)
+        if isinstance(extent, int)
+        else compiler.index_expression(extent, site)
+        for extent in extents
+    )
+    if len(sizes) < len(minima):
+        one = Code(lambda frame: 1, "int32", const=1)
+        sizes = (one,) * (len(minima) - len(sizes)) + sizes
+    return Region(plan, minima, sizes, site, compiler.guarded)

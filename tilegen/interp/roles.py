@@ -1,0 +1,433 @@
+"""Roles: sets of threads that run different code at the same time, as in a warp-specialised kernel.
+
+A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine (a Python
+thread, of which exactly one runs at any time) that hands over when it has to wait at a barrier. Neighbouring branches form one
+group, with no meeting point between them, since the hardware has none either; the parts meet again at the next operation that
+all threads carry out together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilegen.interp.findings import Site
+from tilegen.interp.frame import Frame
+from tilegen.interp.lanes import Code
+from tilegen.interp.memory import LocalStorage, Storage
+from tilegen.interp.number_formats import Array
+from tilegen.interp.statements import Signal, Step, compile_statement, leave, sequence_of
+
+if TYPE_CHECKING:
+    from tilegen.interp.compiler import Compiler
+
+#: Operations after which a thread may have to wait for others.
+_WAITS = ("tl.mbarrier_wait_parity", "tirx.tvm_storage_sync", "tl.sync_grid", "tl.cluster_wait", "tl.cluster_sync")
+#: Operations whose value differs from thread to thread.
+THREAD_VALUES = (
+    "tl.launch_thread_idx",
+    "tl.get_lane_idx",
+    "tl.get_warp_idx",
+    "tl.get_warp_idx_sync",
+    "tl.get_warp_group_idx",
+    "tl.tl_shuffle_elect",
+    "tl.any_sync",
+    "tl.all_sync",
+    "tl.ballot",
+    "tl.ballot_sync",
+    "tl.shfl_sync",
+    "tl.shfl_xor_sync",
+    "tl.shfl_up_sync",
+    "tl.shfl_down_sync",
+    "tl.match_any_sync",
+    "tl.match_all_sync",
+)
+
+
+class Deadlock(Exception):
+    """No role of a block can go on; the finding has been recorded."""
+
+
+class _Stopped(BaseException):
+    """Ends the coroutine of a role whose block has stopped."""
+
+
+class Task:
+    """One role as a coroutine: it runs from ``resume`` to its next wait, and never beside another."""
+
+    def __init__(self, run: Callable[[], None], frame: Frame) -> None:
+        self.frame = frame
+        self.done = False
+        self.error: BaseException | None = None
+        self.waits_for: Callable[[], str] | None = None
+        self.site: Site | None = None
+        self._may_go: Callable[[], bool] | None = None
+        self._run = run
+        self._go = threading.Semaphore(0)
+        self._back = threading.Semaphore(0)
+        self._stop = False
+        self._thread = threading.Thread(target=self._main, daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        self._go.acquire()
+        try:
+            if not self._stop:
+                with np.errstate(all="ignore"):
+                    self._run()
+        except _Stopped:
+            pass
+        except BaseException as error:  # handed to the thread that resumed this one
+            self.error = error
+        self.done = True
+        self._back.release()
+
+    def ready(self) -> bool:
+        return not self.done and (self._may_go is None or self._may_go())
+
+    def resume(self) -> None:
+        """Run until the next wait or the end; raises what the role raised."""
+        self._go.release()
+        self._back.acquire()
+        if self.error is not None:
+            raise self.error
+
+    def wait(self, may_go: Callable[[], bool], site: Site, waits_for: Callable[[], str]) -> None:
+        """Hand over until ``may_go`` holds."""
+        self._may_go, self.site, self.waits_for = may_go, site, waits_for
+        self._hand_over()
+        self._may_go = None
+
+    def breathe(self) -> None:
+        """Let the other roles run, in a loop that may wait for what they write."""
+        self._may_go = None
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        self._back.release()
+        self._go.acquire()
+        if self._stop:
+            raise _Stopped
+
+    def stop(self) -> None:
+        if not self.done:
+            self._stop = True
+            self._go.release()
+        self._thread.join()
+
+
+def wait_until(frame: Frame, site: Site, may_go: Callable[[], bool], waits_for: Callable[[], str]) -> None:
+    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``Deadlock``."""
+    if may_go():
+        return
+    if frame.task is None:
+        frame.report("deadlock", site, lambda: f"the block waits for {waits_for()}, and nothing can end that wait")
+        raise Deadlock
+    frame.task.wait(may_go, site, waits_for)
+
+
+def run_together(parent: Frame, parts: list[tuple[Frame, Callable[[], None]]]) -> None:
+    """Run roles until all have ended, always one at a time, in a fixed order."""
+    tasks = []
+    for frame, run in parts:
+        task = Task(run, frame)
+        frame.task = task
+        tasks.append(task)
+    try:
+        while any(not task.done for task in tasks):
+            ready = [task for task in tasks if task.ready()]
+            if not ready:
+                _wait_outside(parent, tasks)
+                continue
+            behind = min(task.frame.stage for task in ready)
+            for task in ready:
+                if task.frame.stage == behind:
+                    task.resume()
+    finally:
+        for task in tasks:
+            task.stop()
+
+
+def _wait_outside(parent: Frame, tasks: list[Task]) -> None:
+    """No role can go on: roles outside may free one, else the block is stuck."""
+    waiting = [task for task in tasks if not task.done]
+    site = waiting[0].site
+    assert site is not None
+    if parent.task is not None:
+        parent.task.wait(lambda: any(task.ready() for task in waiting), site, lambda: _waits(waiting))
+        return
+    parent.report("deadlock", site, lambda: "no role can go on: " + _waits(waiting))
+    raise Deadlock
+
+
+def _waits(tasks: list[Task]) -> str:
+    parts = []
+    for task in tasks:
+        threads = task.frame.threads
+        what = task.waits_for() if task.waits_for is not None else "nothing"
+        parts.append(f"threads {int(threads.min())} to {int(threads.max())} wait for {what}")
+    return "; ".join(parts)
+
+
+@dataclass
+class Part:
+    """One statement of a group: its step, and the condition on the threads where it is a branch between roles."""
+
+    step: Step
+    condition: Code | None
+
+
+def compile_sequence(compiler: Compiler, nodes: list[Any]) -> Step:
+    """The steps of a sequence, with the branches between roles gathered into groups."""
+    steps: list[Step] = []
+    position = 0
+    while position < len(nodes):
+        if not is_role_branch(compiler, nodes[position]):
+            steps.append(compile_statement(compiler, nodes[position]))
+            position += 1
+            continue
+        end = _group_end(compiler, nodes, position)
+        steps.append(compile_group(compiler, nodes[position:end]))
+        position = end
+    return sequence_of(steps)
+
+
+def _group_end(compiler: Compiler, nodes: list[Any], start: int) -> int:
+    """Where the group that begins at ``start`` ends: before the next statement that all threads carry out together."""
+    if not only_thread_indices(compiler, nodes[start].condition):
+        return start + 1
+    end = position = start + 1
+    while position < len(nodes):
+        node = nodes[position]
+        if is_role_branch(compiler, node) and only_thread_indices(compiler, node.condition):
+            end = position + 1
+        elif is_cooperative(node, waits=False) or type(node).__name__ not in ("Evaluate", "IfThenElse"):
+            break
+        elif type(node).__name__ == "Evaluate":
+            end = position + 1
+        position += 1
+    return end
+
+
+def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
+    """Neighbouring statements of which some are branches between roles."""
+    parts = []
+    with compiler.buffers_written() as written:
+        for node in nodes:
+            branch = is_role_branch(compiler, node)
+            condition = compiler.expression(node.condition, compiler.site(node.condition)) if branch else None
+            parts.append(Part(compile_statement(compiler, node), condition))
+    compiler.is_concurrent = True
+    together = sequence_of([part.step for part in parts])
+    apart = _staged([part.step for part in parts])
+    # Threads parted by a value (a vote) are still one role, and meet again after the statement.
+    by_value = not all(
+        only_thread_indices(compiler, node.condition) for node in nodes if type(node).__name__ == "IfThenElse"
+    )
+    conditions = [part.condition for part in parts if part.condition is not None]
+    axes = compiler.axes
+
+    def run(frame: Frame) -> Signal | None:
+        classes = _classes(frame, conditions)
+        if len(classes) < 2:
+            return together(frame)
+        _run_classes(frame, classes, apart, written, axes, by_value)
+        return None
+
+    return run
+
+
+_group_runs = itertools.count(1)
+
+
+def _staged(steps: list[Step]) -> Callable[[Frame, int], Signal | None]:
+    """The steps of a group as a role runs them: between two of them it lets roles that are behind catch up."""
+
+    def run(frame: Frame, group: int) -> Signal | None:
+        outer = frame.stage
+        for number, step in enumerate(steps):
+            frame.stage = (*outer, group, number)
+            if frame.task is not None and number:
+                frame.task.breathe()
+            signal = step(frame)
+            if signal is not None:
+                return signal
+        frame.stage = outer
+        return None
+
+    return run
+
+
+def _classes(frame: Frame, conditions: list[Code]) -> list[Array]:
+    """The threads of the frame, as positions, by which of the conditions they meet."""
+    count = frame.threads.size
+    rows = []
+    for condition in conditions:
+        value = np.asarray(condition.run(frame))
+        flat = value.reshape(value.shape[0], -1)[:, 0] if value.ndim else value
+        rows.append(np.broadcast_to(flat, count))
+    table = np.stack(rows, axis=1)
+    if (table == table[0]).all():
+        return [np.arange(count)]
+    _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return [np.flatnonzero(inverse.reshape(-1) == number) for number in order]
+
+
+def _run_classes(
+    frame: Frame,
+    classes: list[Array],
+    step: Callable[[Frame, int], Signal | None],
+    written: set[int],
+    axes: int,
+    by_value: bool,
+) -> None:
+    log = frame.block.access_log
+    group = next(_group_runs)
+    parts: list[tuple[Frame, Callable[[], None]]] = []
+    for chosen in classes:
+        child = fork(frame, chosen, written)
+        if log is not None:
+            log.fork(frame, child)
+        parts.append((child, _role(child, step, group, axes)))
+    before = {slot: frame.memory[slot].version for slot in written if isinstance(frame.memory[slot], Storage)}
+    run_together(frame, parts)
+    for (child, _), chosen in zip(parts, classes, strict=True):
+        if log is not None:
+            log.join(frame, child, by_value)
+        join(frame, child, chosen, written, before)
+    for child, _ in parts:
+        _keep_registers(frame, child, before)
+
+
+def _role(child: Frame, step: Callable[[Frame, int], Signal | None], group: int, axes: int) -> Callable[[], None]:
+    def run() -> None:
+        signal = step(child, group)
+        if signal is not None:
+            child.mask = np.ones((child.threads.size,) + (1,) * (axes - 1), dtype=np.bool_)
+            leave(child, signal)
+
+    return run
+
+
+def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
+    """The frame of a part of the threads: its own values of thread variables, its own registers."""
+    child = frame.fork(frame.threads[chosen])
+    child.stage = frame.stage
+    count = frame.threads.size
+    for slot, value in enumerate(child.environment):
+        if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == count and count > 1:
+            child.environment[slot] = value[chosen]
+    for name in ("mask", "broken", "skipped", "returned"):
+        value = getattr(frame, name)
+        if value is not None:
+            setattr(child, name, value[chosen] if value.shape[0] == count else value)
+    key = child.threads.tobytes()
+    for slot in written:
+        storage = frame.memory[slot]
+        if isinstance(storage, LocalStorage):
+            child.memory[slot] = storage.select_threads(chosen)
+        elif isinstance(storage, Storage) and storage.scope == "local.fragment":
+            own = frame.kept.get((key, slot))
+            child.memory[slot] = own[1] if own is not None and own[0] == storage.version else storage.clone()
+    return child
+
+
+def join(frame: Frame, child: Frame, chosen: Array, written: set[int], before: dict[int, int]) -> None:
+    """Take back what a role left in registers: a fragment belongs to the role that wrote it last."""
+    count = frame.threads.size
+    for slot in written:
+        mine, theirs = frame.memory[slot], child.memory[slot]
+        if isinstance(theirs, LocalStorage):
+            if theirs.data.shape[0] > 1 or not _equal(mine, theirs):
+                mine.widen((count,) + theirs.data.shape[1 : mine.axes])
+                mine.data[chosen], mine.written[chosen] = theirs.data, theirs.written
+        elif isinstance(theirs, Storage) and theirs.scope == "local.fragment" and theirs.version != before[slot]:
+            frame.memory[slot] = theirs
+    for name in ("returned",):
+        gone = getattr(child, name)
+        if gone is not None:
+            whole = np.zeros((count, *gone.shape[1:]), dtype=np.bool_) if frame.returned is None else frame.returned
+            whole = np.array(np.broadcast_to(whole, (count, *whole.shape[1:])))
+            whole[chosen] |= gone
+            frame.returned = whole
+            frame.mask = ~whole if frame.mask is None else frame.mask & ~whole
+
+
+def _keep_registers(frame: Frame, child: Frame, before: dict[int, int]) -> None:
+    """Remember a role's own fragments for its next turn, as long as nothing else writes them in between."""
+    key = child.threads.tobytes()
+    for slot, version in before.items():
+        theirs = child.memory[slot]
+        if theirs.scope == "local.fragment" and theirs.version != version:
+            frame.kept[key, slot] = (frame.memory[slot].version, theirs)
+
+
+def _equal(left: LocalStorage, right: LocalStorage) -> bool:
+    return left.data.shape == right.data.shape and left.data.tobytes() == right.data.tobytes()
+
+
+def is_role_branch(compiler: Compiler, node: Any) -> bool:
+    """Whether a statement is a branch on the thread whose body holds tile operations or waits."""
+    if type(node).__name__ != "IfThenElse" or not depends_on_thread(compiler, node.condition):
+        return False
+    return is_cooperative(node.then_case) or (node.else_case is not None and is_cooperative(node.else_case))
+
+
+def depends_on_thread(compiler: Compiler, node: Any) -> bool:
+    """Whether an expression may differ between threads."""
+    found = False
+
+    def visit(part: Any) -> None:
+        nonlocal found
+        kind = type(part).__name__
+        if (kind == "Var" and compiler.is_thread_variable(part)) or (kind == "Call" and part.op.name in THREAD_VALUES):
+            found = True
+        elif kind == "BufferLoad" and str(part.buffer.scope()) in ("local", "local.var"):
+            found = found or compiler.has_threads
+
+    _visit(node, visit)
+    return found
+
+
+def only_thread_indices(compiler: Compiler, node: Any) -> bool:
+    """Whether a condition is made of variables and constants only, so that it can be decided ahead of its statement."""
+    pure = True
+
+    def visit(part: Any) -> None:
+        nonlocal pure
+        if type(part).__name__ == "BufferLoad" or (type(part).__name__ == "Call" and part.op.name.startswith("tl.")):
+            pure = pure and type(part).__name__ == "Call" and part.op.name in THREAD_VALUES[:6]
+        elif type(part).__name__ == "Var":
+            pure = pure and compiler.knows_variable(part)
+
+    _visit(node, visit)
+    return pure
+
+
+def is_cooperative(node: Any, waits: bool = True) -> bool:
+    """Whether a statement holds an operation that a set of threads carries out together (or, with ``waits``, waits in)."""
+    found = False
+
+    def visit(part: Any) -> None:
+        nonlocal found
+        kind = type(part).__name__
+        if kind == "For" and int(part.kind) == 1:
+            found = True
+        elif kind == "Call":
+            name = str(getattr(part.op, "name", ""))
+            found = found or name.startswith("tl.tileop.") or (waits and name in _WAITS)
+
+    _visit(node, visit)
+    return found
+
+
+def _visit(node: Any, visit: Callable[[Any], None]) -> None:
+    from tvm import tirx
+
+    tirx.stmt_functor.post_order_visit(node, visit)
