@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
-from tilegen.interp import InvalidKernel, run
+from tilegen.interp import InvalidKernelError, run
 
 
 def three_axis_grid():
@@ -57,7 +57,7 @@ def while_loop():
             while n != 1:
                 if n % 2 == 0:
                     n = n // 2
-                else:
+                elif n > 0:
                     n = 3 * n + 1
                 steps = steps + 1
             B[0] = steps
@@ -78,7 +78,7 @@ def while_in_threads():
             while n != 1:
                 if n % 2 == 0:
                     n = n // 2
-                else:
+                elif n > 0:
                     n = 3 * n + 1
                 steps = steps + 1
             B[tx] = steps
@@ -302,15 +302,15 @@ def test_macros_are_expanded(clean, normal):
 
 def test_arguments_that_do_not_fit_are_refused_with_their_name(normal):
     function = dynamic_loop()
-    with pytest.raises(InvalidKernel, match="has no argument 'X'"):
+    with pytest.raises(InvalidKernelError, match="has no argument 'X'"):
         run(function, {"X": normal(3)})
-    with pytest.raises(InvalidKernel, match=r"A has the shape \(16, 5\)"):
+    with pytest.raises(InvalidKernelError, match=r"A has the shape \(16, 5\)"):
         run(function, {"A": normal(3, 5)})
-    with pytest.raises(InvalidKernel, match="A is float32, the argument is float64"):
+    with pytest.raises(InvalidKernelError, match="A is float32, the argument is float64"):
         run(function, {"A": normal(16, 5).astype(np.float64)})
-    with pytest.raises(InvalidKernel, match="the shape of A is not determined"):
+    with pytest.raises(InvalidKernelError, match="the shape of A is not determined"):
         run(function, {})
-    with pytest.raises(InvalidKernel, match="the scalar argument start"):
+    with pytest.raises(InvalidKernelError, match="the scalar argument start"):
         run(while_loop(), {})
 
 

@@ -6,7 +6,7 @@ import pytest
 import tilelang
 import tilelang.language as T
 
-from tilegen.interp import Unsupported, run
+from tilegen.interp import UnsupportedError, run
 
 
 def through_shared(rows, columns, block_m, block_n, dtype="float16", out_dtype=None):
@@ -242,5 +242,5 @@ def multicast():
 
 
 def test_what_is_not_modelled_is_refused_by_name():
-    with pytest.raises(Unsupported, match="cluster"):
+    with pytest.raises(UnsupportedError, match="cluster"):
         run(multicast(), {})

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
-from tilegen.interp import Unsupported, run
+from tilegen.interp import UnsupportedError, run
 
 torch = pytest.importorskip("torch")
 
@@ -309,7 +309,7 @@ def test_ieee_operations_round_to_nearest_and_other_modes_are_refused(clean, nor
     square = (a * a).astype(np.float64)
     expected = (square * a + np.sqrt(np.abs(a)).astype(np.float64)).astype(np.float32)
     assert np.array_equal(clean(ieee("rn"), {"A": a}), expected)
-    with pytest.raises(Unsupported, match="rounding mode 'rz'"):
+    with pytest.raises(UnsupportedError, match="rounding mode 'rz'"):
         run(ieee("rz"), {"A": a})
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
-from tilegen.interp import InvalidKernel, run
+from tilegen.interp import InvalidKernelError, run
 
 
 def reshaped_tile():
@@ -163,5 +163,5 @@ def test_pages_are_found_through_a_table(clean, normal, rng):
 
 
 def test_two_arguments_that_disagree_on_a_dimension_are_refused(normal):
-    with pytest.raises(InvalidKernel, match="axis 0 of total is M = 4, the argument has 5"):
+    with pytest.raises(InvalidKernelError, match="axis 0 of total is M = 4, the argument has 5"):
         run(two_outputs(), {"A": normal(4, 16), "total": normal(5)})

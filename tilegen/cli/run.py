@@ -104,7 +104,7 @@ def command(
     Exit status: 0 nothing found, 1 findings or a reference that differs, 2 the kernel cannot be run.
     """
     from tilegen.interp.execution import run
-    from tilegen.interp.findings import InvalidKernel, Unsupported
+    from tilegen.interp.findings import InvalidKernelError, UnsupportedError
     from tilegen.interp.loading import load_object, to_prim_func
 
     if block is not None and reference:
@@ -125,7 +125,7 @@ def command(
             print_line=print_line,
         )
         comparisons = _compare(reference, result, tolerance) if reference else []
-    except (InvalidKernel, Unsupported) as error:
+    except (InvalidKernelError, UnsupportedError) as error:
         raise click.UsageError(str(error)) from error
     if save is not None:
         _save(save, result)
@@ -148,7 +148,7 @@ def _literal(text: str) -> Any:
 def _input_value(text: str) -> Any:
     import numpy as np
 
-    from tilegen.interp.findings import InvalidKernel
+    from tilegen.interp.findings import InvalidKernelError
 
     if re.fullmatch(r"\d+(x\d+)+|\d+x", text):
         return tuple(int(part) for part in text.split("x") if part)
@@ -158,7 +158,7 @@ def _input_value(text: str) -> Any:
         return float(text)
     path, _, key = text.partition(":")
     if not Path(path).is_file():
-        raise InvalidKernel(f"{text!r} is no shape (300x64, or 300x for one axis), no number and no file")
+        raise InvalidKernelError(f"{text!r} is no shape (300x64, or 300x for one axis), no number and no file")
     loaded = np.load(path)
     return loaded[key] if key else loaded
 

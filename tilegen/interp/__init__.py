@@ -6,6 +6,6 @@
 """
 
 from tilegen.interp.execution import Result, run
-from tilegen.interp.findings import KINDS, Finding, InvalidKernel, Unsupported
+from tilegen.interp.findings import KINDS, Finding, InvalidKernelError, UnsupportedError
 
-__all__ = ["KINDS", "Finding", "InvalidKernel", "Result", "Unsupported", "run"]
+__all__ = ["KINDS", "Finding", "InvalidKernelError", "Result", "UnsupportedError", "run"]

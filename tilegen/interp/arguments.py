@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tilegen.interp.compiler import identity
-from tilegen.interp.findings import InvalidKernel, Site
+from tilegen.interp.findings import InvalidKernelError, Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
@@ -32,7 +32,7 @@ def bind(
 ) -> tuple[list[Bound], dict[str, int]]:
     """Fill the environment and the memory of ``frame``; gives the buffer arguments and the values of dynamic dimensions.
 
-    Raises ``InvalidKernel`` for an argument that is unknown, missing, or of the wrong shape or dtype.
+    Raises ``InvalidKernelError`` for an argument that is unknown, missing, or of the wrong shape or dtype.
     """
     _check_names(program, inputs)
     dims: dict[str, int] = {}
@@ -56,7 +56,7 @@ def bind(
     for parameter in program.parameters:
         if parameter.plan is None:
             if frame.environment[parameter.slot] is None:
-                raise InvalidKernel(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
+                raise InvalidKernelError(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
             continue
         storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
@@ -69,7 +69,7 @@ def _check_names(program: Program, inputs: Mapping[str, Any]) -> None:
     known = {parameter.name for parameter in program.parameters} | set(_dimension_slots(program))
     for name in inputs:
         if name not in known:
-            raise InvalidKernel(f"{program.name} has no argument {name!r}; it has {', '.join(sorted(known))}")
+            raise InvalidKernelError(f"{program.name} has no argument {name!r}; it has {', '.join(sorted(known))}")
 
 
 def _dimension_slots(program: Program) -> dict[str, int]:
@@ -100,7 +100,7 @@ def _bind_dimensions(
         if parameter.buffer is None or shape is None:
             continue
         if len(shape) != len(parameter.buffer.shape):
-            raise InvalidKernel(
+            raise InvalidKernelError(
                 f"{parameter.name} has {len(parameter.buffer.shape)} axes, the argument has shape {shape}"
             )
         _bind_extents(parameter, shape, frame, dims, program)
@@ -123,7 +123,7 @@ def _bind_extents(
         if frame.environment[slot] is None:
             frame.environment[slot] = dims[name] = actual
         elif frame.environment[slot] != actual:
-            raise InvalidKernel(
+            raise InvalidKernelError(
                 f"axis {axis} of {parameter.name} is {name} = {frame.environment[slot]}, the argument has {actual}"
             )
 
@@ -148,7 +148,7 @@ def _storage(
             return Storage.poisoned(plan.name, plan.dtype, "global", shape, diagnostics)
         return Storage(plan.name, plan.dtype, "global", random_array(generator, shape, plan.dtype))
     if array.shape != shape:
-        raise InvalidKernel(f"{parameter.name} has the shape {shape}, the argument has {array.shape}")
+        raise InvalidKernelError(f"{parameter.name} has the shape {shape}, the argument has {array.shape}")
     symbolic = any(type(stride).__name__ in ("Var", "SizeVar") for stride in parameter.buffer.strides)
     if plan.written_in or not symbolic:
         array = np.array(array, order="C", copy=bool(plan.written_in) or not array.flags.c_contiguous)
@@ -163,8 +163,9 @@ def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
         names = sorted(
             {str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in ("Var", "SizeVar")}
         )
-        raise InvalidKernel(
-            f"the shape of {parameter.name} is not determined: give an array or a shape for it, or values for {', '.join(names)}"
+        raise InvalidKernelError(
+            f"the shape of {parameter.name} is not determined: give an array or a shape for it, "
+            f"or values for {', '.join(names)}"
         ) from None
 
 
@@ -193,7 +194,7 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
         return array.view(storage)
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
     if not same_kind or array.dtype.itemsize != storage.itemsize:
-        raise InvalidKernel(f"{name} is {dtype}, the argument is {array.dtype}")
+        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
     return array.astype(storage)
 
 

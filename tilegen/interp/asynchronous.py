@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.interp.barriers import compile_barrier
 from tilegen.interp.copies import compile_copy
-from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.matmul import compile_product
 from tilegen.interp.statements import Signal, Step, nothing, operation
@@ -23,7 +23,7 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     """A load by the copy engine: it expects its bytes at the barrier, and arrives there too if told to (``emit_arrive``)."""
     copy = compile_copy(compiler, call, site)
     if "cluster_mask" in call.annotations:
-        raise Unsupported(f"multicast to a cluster is not modelled: `{site.operation}`")
+        raise UnsupportedError(f"multicast to a cluster is not modelled: `{site.operation}`")
     if "barrier" not in call.annotations:
         return copy
     barrier_of = compile_barrier(compiler, call.annotations["barrier"], site)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.expressions import element_access, intrinsic
-from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.memory import Storage
@@ -65,7 +65,7 @@ def update_elements(frame: Frame, access: ElementAccess, value: Any, join: Combi
     """
     storage = frame.memory[access.slot]
     if not isinstance(storage, Storage):
-        raise Unsupported(f"an atomic operation on per-thread memory: `{access.site.operation}`")
+        raise UnsupportedError(f"an atomic operation on per-thread memory: `{access.site.operation}`")
     indices, inside = access.locate(frame, storage)
     active = inside if frame.mask is None else inside & frame.mask
     shape = np.broadcast_shapes(active.shape, np.shape(value), lanes, *(index.shape for index in indices))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.number_formats import Array
@@ -150,7 +150,7 @@ def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Fram
     while type(node).__name__ == "Call":
         node = node.args[0]
     if type(node).__name__ != "BufferLoad":
-        raise Unsupported(f"`{render(node)}` in `{site.operation}` names no barrier")
+        raise UnsupportedError(f"`{render(node)}` in `{site.operation}` names no barrier")
     plan = compiler.buffer(node.buffer, site)
     index = compiler.index_expression(node.indices[0], site)
 
@@ -159,7 +159,7 @@ def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Fram
         assert isinstance(barrier, BarrierArray)
         number = uniform(frame, index, site)
         if not 0 <= number < len(barrier.counts):
-            raise Unsupported(f"{barrier.name}[{number}] does not exist: {site.operation}")
+            raise UnsupportedError(f"{barrier.name}[{number}] does not exist: {site.operation}")
         return barrier, number
 
     return run

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.expressions import compile_expression
-from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code
 from tilegen.interp.memory import LocalStorage, Storage
@@ -254,7 +254,9 @@ class Compiler:
             return self._buffers[key]
         root = self._roots.get(identity(buffer.data))
         if root is None:
-            raise Unsupported(f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated")
+            raise UnsupportedError(
+                f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated"
+            )
         shape = tuple(str(extent) for extent in buffer.shape)
         signature = (root.slot, shape, str(buffer.dtype), tuple(str(stride) for stride in buffer.strides))
         if signature not in self._views:
@@ -306,7 +308,7 @@ class Compiler:
             local.attach(frame.block.watches)
             frame.memory[plan.slot] = local
             if plan.views:
-                raise Unsupported(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
+                raise UnsupportedError(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
             return
         storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
         storage.safe_value = plan.safe_value
@@ -332,7 +334,7 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
     shape = plan.extents(frame)
     strides = tuple(int(code.run(frame)) for code in plan.strides)
     if not storage.data.flags.c_contiguous:
-        raise Unsupported(f"{plan.name} is a view of {storage.name}, which is not contiguous")
+        raise UnsupportedError(f"{plan.name} is a view of {storage.name}, which is not contiguous")
     flat = storage.data.reshape(-1).view(target)
     same_width = target.itemsize == storage.data.itemsize
     written = storage.written.reshape(-1) if storage.written is not None and same_width else None
@@ -356,6 +358,7 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
         storage.check_readers,
         storage.shared_between_roles,
         safe_value=storage.safe_value,
+        unwritten=storage.unwritten,
         memory_id=storage.memory_id,
     )
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
-from tilegen.interp.non_finite import note_event
+from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
 from tilegen.interp.regions import Region, compile_region
 from tilegen.interp.statements import Signal, Step, operation
@@ -41,7 +41,7 @@ def check_annotations(call: Any, known: frozenset[str], site: Site) -> None:
     """Refuse a tile operation with an annotation that may change its meaning."""
     for name in call.annotations or {}:
         if str(name) not in known:
-            raise Unsupported(f"the annotation {name} of `{site.operation}` is not modelled")
+            raise UnsupportedError(f"the annotation {name} of `{site.operation}` is not modelled")
 
 
 def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
@@ -51,9 +51,16 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     source_leads = _LEVELS.get(source.plan.scope, 0) >= _LEVELS.get(target.plan.scope, 0)
     compiler.note_write(target.plan)
 
+    fixed: list[tuple[int, ...]] = []
+
     def run(frame: Frame) -> Signal | None:
-        extents = (source if source_leads else target).dense_shape(frame)
-        from_shape, to_shape = _stretched(source, extents, frame), _stretched(target, extents, frame)
+        if fixed:
+            from_shape, to_shape = fixed
+        else:
+            extents = (source if source_leads else target).dense_shape(frame)
+            from_shape, to_shape = _stretched(source, extents, frame), _stretched(target, extents, frame)
+            if source.fixed_shape and target.fixed_shape:
+                fixed[:] = from_shape, to_shape
         tile = source.read(frame, from_shape)
         copy_tile(frame, source, target, tile, to_shape)
         return None
@@ -74,7 +81,7 @@ def copy_tile(frame: Frame, source: Region, target: Region, tile: Array, shape: 
 
 def _note_overflow(frame: Frame, source: Region, target: Region, tile: Array, value: Array) -> None:
     block = frame.block
-    if block.diagnostics and len(block.non_finite) < 2 and not np.isfinite(value).all():
+    if block.diagnostics and len(block.non_finite) < 2 and not all_finite(value):
         note_event(frame, source.site, value, [(source.plan.name, tile)], target.plan.name)
 
 
@@ -82,7 +89,7 @@ def _stretched(region: Region, extents: tuple[int, ...], frame: Frame) -> tuple[
     """The extents of ``region`` with those other than one replaced by ``extents``, in order."""
     shape = region.shape(frame)
     if sum(extent != 1 for extent in shape) != len(extents):
-        raise Unsupported(
+        raise UnsupportedError(
             f"the extents of the two sides of `{region.site.operation}` do not match: {shape} and {extents}"
         )
     remaining = iter(extents)
@@ -127,5 +134,5 @@ def _transpose(compiler: Compiler, call: Any, site: Site) -> Step:
 def _matrix_extents(region: Region, frame: Frame) -> tuple[int, int]:
     shape = region.shape(frame)
     if any(extent != 1 for extent in shape[:-2]) or len(shape) < 2:
-        raise Unsupported(f"`{render(region.site.node)}` is no matrix: its extents are {shape}")
+        raise UnsupportedError(f"`{render(region.site.node)}` is no matrix: its extents are {shape}")
     return shape[-2], shape[-1]

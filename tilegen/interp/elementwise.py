@@ -257,8 +257,8 @@ def find_first_set(x: Any) -> Any:
     """One plus the position of the lowest set bit; 0 for 0 (``__ffs``)."""
 
     def count(value: Any) -> int:
-        value = int(value)
-        return (value & -value).bit_length()
+        number = int(value)
+        return (number & -number).bit_length()
 
     return np.vectorize(count, otypes=[np.int32])(x) if isinstance(x, np.ndarray) else count(x)
 

@@ -6,6 +6,7 @@ import itertools
 import mmap
 import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from tilegen.interp.arguments import Bound, bind
 from tilegen.interp.barriers import Barriers
-from tilegen.interp.findings import Finding, Findings, InvalidKernel
+from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.loading import to_prim_func
@@ -21,7 +22,7 @@ from tilegen.interp.memory import Storage, Watch
 from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
-from tilegen.interp.roles import Deadlock
+from tilegen.interp.roles import DeadlockError
 
 Coordinates = tuple[int, ...]
 
@@ -77,7 +78,7 @@ def run(
     ``jobs`` processes share the blocks of each grid. ``block`` runs one block (x, y, z) only. ``watches`` lists elements,
     ``("acc", (5, 7))``, whose writes are printed in order.
 
-    Raises ``InvalidKernel`` for arguments that do not fit, ``Unsupported`` for an operation that is not modelled.
+    Raises ``InvalidKernelError`` for arguments that do not fit, ``UnsupportedError`` for an operation that is not modelled.
     """
     options = Options(jobs, diagnostics, seed, block, watches, print_line)
     with np.errstate(all="ignore"):
@@ -140,13 +141,12 @@ def _report_unwritten(storage: Storage, findings: Findings) -> None:
 
 def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str, Event]) -> None:
     for kind, test in (("NaN", np.isnan), ("Inf", np.isinf)):
-        if kind in events:
+        if kind in events and not events[kind].reported:
             bad = test(storage.data)
             if storage.written is not None:
                 bad &= storage.written
             if bad.any():
-                found = events[kind].finding
-                findings.add(("non-finite", kind), lambda found=found: found)  # type: ignore[misc]
+                findings.keep(("non-finite", kind), events[kind].finding)
 
 
 @dataclass
@@ -163,7 +163,7 @@ class Launch:
         extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
         for extent in extents:
             if not isinstance(extent, int) or extent < 0:
-                raise InvalidKernel(f"the grid of {self.program.name} is {tuple(extents)}")
+                raise InvalidKernelError(f"the grid of {self.program.name} is {tuple(extents)}")
         blocks = [
             tuple(reversed(place)) for place in itertools.product(*(range(extent) for extent in reversed(extents)))
         ]
@@ -172,7 +172,7 @@ class Launch:
             wanted = (*self.options.block, *(0 for _ in range(len(extents) - len(self.options.block))))
             numbered = [(number, place) for number, place in numbered if place == wanted]
             if not numbered:
-                raise InvalidKernel(f"there is no block {self.options.block}: the grid is {tuple(extents)}")
+                raise InvalidKernelError(f"there is no block {self.options.block}: the grid is {tuple(extents)}")
         self._prepare_memory(kernel, len(blocks))
         jobs = min(self.options.jobs, len(numbered)) if self._is_independent(kernel) else 1
         if jobs > 1:
@@ -198,7 +198,7 @@ class Launch:
         names = {plan.name for plan in self.program.compiler.plans}
         for name, _ in self.options.watches:
             if name not in names:
-                raise InvalidKernel(f"there is no buffer {name!r}; there are {', '.join(sorted(names))}")
+                raise InvalidKernelError(f"there is no buffer {name!r}; there are {', '.join(sorted(names))}")
         return tuple(Watch(name, index, self.options.print_line) for name, index in self.options.watches)
 
     def _is_independent(self, kernel: Kernel) -> bool:
@@ -217,10 +217,8 @@ class Launch:
                 block.access_log.start(frame)
             for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
                 frame.environment[slot] = coordinate
-            try:
+            with suppress(DeadlockError):
                 kernel.body(frame)
-            except Deadlock:
-                pass
             for kind, event in block.non_finite.items():
                 self.events.setdefault(kind, event)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilegen.interp import elementwise
 from tilegen.interp.access import ElementAccess
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code, as_scalar, combine_masks, constant, is_lane_array, own
 from tilegen.interp.number_formats import (
@@ -47,13 +47,13 @@ def intrinsic(*names: str) -> Callable[[Intrinsic], Intrinsic]:
 
 
 def compile_expression(compiler: Compiler, node: Any, site: Site) -> Code:
-    """The code of a TIR expression; raises ``Unsupported`` for a node that the interpreter does not know."""
+    """The code of a TIR expression; raises ``UnsupportedError`` for a node that the interpreter does not know."""
     kind = type(node).__name__
     handler = _NODES.get(kind)
     if handler is None:
-        raise Unsupported(f"the interpreter does not know the expression {kind} in `{site.operation}`")
+        raise UnsupportedError(f"the interpreter does not know the expression {kind} in `{site.operation}`")
     if kind not in ("Call", "StringImm") and lanes(str(node.dtype)) != 1:
-        raise Unsupported(f"vector values ({node.dtype}) are not modelled: `{render(node)}`")
+        raise UnsupportedError(f"vector values ({node.dtype}) are not modelled: `{render(node)}`")
     return handler(compiler, node, site)
 
 
@@ -163,7 +163,7 @@ def _checked_division(
         zero = b == 0
         if zero is True or (isinstance(zero, np.ndarray) and zero.any()):
             if frame is None:
-                raise Unsupported(f"a constant is divided by zero in `{site.operation}`")
+                raise UnsupportedError(f"a constant is divided by zero in `{site.operation}`")
             active = np.asarray(zero) if frame.mask is None else np.asarray(zero) & frame.mask
             if active.any():
                 frame.report("division-by-zero", site, f"an {dtype} is divided by zero")
@@ -238,15 +238,17 @@ def select(condition: Code, chosen: Code, other: Code, dtype: str) -> Code:
 
 
 def _select(compiler: Compiler, node: Any, site: Site) -> Code:
-    parts = (compiler.expression(part, site) for part in (node.condition, node.true_value, node.false_value))
-    return select(*parts, str(node.dtype))
+    condition, chosen, other = (
+        compiler.expression(part, site) for part in (node.condition, node.true_value, node.false_value)
+    )
+    return select(condition, chosen, other, str(node.dtype))
 
 
 def _cast(compiler: Compiler, node: Any, site: Site) -> Code:
     operand = compiler.expression(node.value, site)
     source, target = operand.dtype, str(node.dtype)
     if node.annotations:
-        raise Unsupported(f"casts with a rounding mode are not modelled: `{render(node)}`")
+        raise UnsupportedError(f"casts with a rounding mode are not modelled: `{render(node)}`")
     if is_float(source) and is_integer(target):
         return _folded(_checked_truncation(operand, target, site), target, operand)
 
@@ -285,7 +287,7 @@ def _let(compiler: Compiler, node: Any, site: Site) -> Code:
 
 def _load(compiler: Compiler, node: Any, site: Site) -> Code:
     if node.predicate is not None:
-        raise Unsupported(f"predicated loads are not modelled: `{render(node)}`")
+        raise UnsupportedError(f"predicated loads are not modelled: `{render(node)}`")
     access = compiler.element(node.buffer, node.indices, site)
     return Code(access.load, str(node.dtype))
 
@@ -298,13 +300,13 @@ def _call(compiler: Compiler, node: Any, site: Site) -> Code:
     short = name.rsplit(".", 1)[-1]
     if short in elementwise.FLOAT_FUNCTIONS and name.startswith(("tirx.", "tl.")):
         return _float_function(compiler, node, site, short)
-    raise Unsupported(f"the interpreter does not know the operation {name} in `{site.operation}`")
+    raise UnsupportedError(f"the interpreter does not know the operation {name} in `{site.operation}`")
 
 
 def _float_function(compiler: Compiler, node: Any, site: Site, name: str) -> Code:
     dtype = str(node.dtype)
     if lanes(dtype) != 1:
-        raise Unsupported(f"vector values ({dtype}) are not modelled: `{render(node)}`")
+        raise UnsupportedError(f"vector values ({dtype}) are not modelled: `{render(node)}`")
     operands = [compiler.expression(argument, site) for argument in node.args]
     if not is_float(dtype):
         if name == "fabs":
@@ -313,7 +315,7 @@ def _float_function(compiler: Compiler, node: Any, site: Site, name: str) -> Cod
             return operands[0]
         if name == "pow":
             return Code(lambda frame: operands[0].run(frame) ** operands[1].run(frame), dtype)
-        raise Unsupported(f"{name} of {dtype} is not modelled: `{render(node)}`")
+        raise UnsupportedError(f"{name} of {dtype} is not modelled: `{render(node)}`")
     function = elementwise.in_format(elementwise.FLOAT_FUNCTIONS[name], dtype)
     if len(operands) == 1:
         operand = operands[0]
@@ -326,15 +328,15 @@ def element_access(compiler: Compiler, node: Any, site: Site) -> ElementAccess:
     while type(node).__name__ == "Call":
         node = node.args[0]
     if type(node).__name__ != "BufferLoad":
-        raise Unsupported(f"the pointer `{render(node)}` in `{site.operation}` names no buffer element")
+        raise UnsupportedError(f"the pointer `{render(node)}` in `{site.operation}` names no buffer element")
     access: ElementAccess = compiler.element(node.buffer, node.indices, site)
     return access
 
 
 @intrinsic("tirx.if_then_else")
 def _if_then_else(compiler: Compiler, node: Any, site: Site) -> Code:
-    parts = (compiler.expression(argument, site) for argument in node.args)
-    return select(*parts, str(node.dtype))
+    condition, chosen, other = (compiler.expression(argument, site) for argument in node.args)
+    return select(condition, chosen, other, str(node.dtype))
 
 
 @intrinsic("tirx.likely", "tirx.tvm_thread_invariant")
@@ -377,7 +379,7 @@ def _rounded(compiler: Compiler, node: Any, site: Site) -> Code:
     if type(arguments[-1]).__name__ == "StringImm":
         mode = str(arguments.pop().value)
         if mode != "rn":
-            raise Unsupported(f"rounding mode {mode!r} is not modelled: `{render(node)}`")
+            raise UnsupportedError(f"rounding mode {mode!r} is not modelled: `{render(node)}`")
     operands = [compiler.expression(argument, site) for argument in arguments]
     function = elementwise.in_format(elementwise.ROUNDED_FUNCTIONS[name], str(node.dtype))
     return Code(lambda frame: function(*(operand.run(frame) for operand in operands)), str(node.dtype))
@@ -429,7 +431,7 @@ def _reinterpret(compiler: Compiler, node: Any, site: Site) -> Code:
     operand = compiler.expression(node.args[0], site)
     source, target = operand.dtype, str(node.dtype)
     if storage_dtype(source).itemsize != storage_dtype(target).itemsize:
-        raise Unsupported(f"a reinterpretation that changes the width is not modelled: `{render(node)}`")
+        raise UnsupportedError(f"a reinterpretation that changes the width is not modelled: `{render(node)}`")
 
     def run(frame: Frame) -> Any:
         value = operand.run(frame)

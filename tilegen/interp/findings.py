@@ -30,11 +30,11 @@ KINDS: dict[str, str] = {
 NOTES = frozenset({"stages"})
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """An operation that the interpreter does not model; the message names it and where it stands."""
 
 
-class InvalidKernel(Exception):
+class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
 
 
@@ -129,6 +129,10 @@ class Findings:
         elif len(self._kept) < self.limit:
             self._count[key] = 1
             self._kept[key] = make()
+
+    def keep(self, key: Any, finding: Finding) -> None:
+        """Record a finding that has been made already."""
+        self.add(key, lambda: finding)
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Merge findings of another process."""

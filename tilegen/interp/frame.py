@@ -24,6 +24,7 @@ class Event:
 
     kind: str
     finding: Finding
+    reported: bool = False
 
 
 @dataclass

@@ -86,6 +86,8 @@ def is_lane_array(value: Any) -> bool:
 
 def as_scalar(value: Any) -> Any:
     """A one-element array as a Python number; other values unchanged."""
+    if type(value) is int:
+        return value
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(())[()]
     if isinstance(value, np.integer):

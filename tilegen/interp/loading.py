@@ -12,37 +12,38 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interp.findings import InvalidKernel
+from tilegen.interp.findings import InvalidKernelError
 
 
 def load_object(reference: str) -> Any:
-    """The object that ``FILE.py:NAME`` or ``package.module:NAME`` names; raises ``InvalidKernel`` if there is none."""
+    """The object that ``FILE.py:NAME`` or ``package.module:NAME`` names; raises ``InvalidKernelError`` if there is none."""
     place, separator, name = reference.rpartition(":")
     if not separator or not place or not name:
-        raise InvalidKernel(f"{reference!r} does not say FILE:FUNCTION")
+        raise InvalidKernelError(f"{reference!r} does not say FILE:FUNCTION")
     module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
             known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-            raise InvalidKernel(f"{place} has no {name!r}; it defines {', '.join(sorted(known)) or 'nothing'}")
+            raise InvalidKernelError(f"{place} has no {name!r}; it defines {', '.join(sorted(known)) or 'nothing'}")
         found = getattr(found, part)
     return found
 
 
 def _load_file(path: Path) -> Any:
     if not path.is_file():
-        raise InvalidKernel(f"there is no file {path}")
+        raise InvalidKernelError(f"there is no file {path}")
     name = f"_tilegen_run_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InvalidKernel(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise InvalidKernelError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
     return module
@@ -52,7 +53,7 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise InvalidKernel(f"there is no module {name}: {error}") from error
+        raise InvalidKernelError(f"there is no module {name}: {error}") from error
 
 
 def to_prim_func(
@@ -73,7 +74,7 @@ def to_prim_func(
     if callable(found):
         _check_arguments(found, given)
         return to_prim_func(found(**given), inputs)
-    raise InvalidKernel(f"this is no prim_func, jit function or factory but a {type(found).__name__}")
+    raise InvalidKernelError(f"this is no prim_func, jit function or factory but a {type(found).__name__}")
 
 
 def _check_arguments(factory: Any, given: Mapping[str, Any]) -> None:
@@ -81,7 +82,7 @@ def _check_arguments(factory: Any, given: Mapping[str, Any]) -> None:
         inspect.signature(factory).bind(**given)
     except TypeError as error:
         signature = inspect.signature(factory)
-        raise InvalidKernel(f"{getattr(factory, '__name__', 'the factory')}{signature}: {error}") from None
+        raise InvalidKernelError(f"{getattr(factory, '__name__', 'the factory')}{signature}: {error}") from None
 
 
 def _from_jit(function: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -> Any:
@@ -90,7 +91,7 @@ def _from_jit(function: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -
     try:
         return function.get_tir(**tensors, **given)
     except TypeError as error:
-        raise InvalidKernel(f"the jit function takes {', '.join(names)}: {error}") from error
+        raise InvalidKernelError(f"the jit function takes {', '.join(names)}: {error}") from error
 
 
 def _stand_in(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.interp.copies import check_annotations
-from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
@@ -43,7 +43,7 @@ class Product:
     def run(self, frame: Frame) -> None:
         clear = as_scalar(self.clear.run(frame))
         if not isinstance(clear, (bool, int)):
-            raise Unsupported(f"clear_accum of `{self.site.operation}` differs between threads")
+            raise UnsupportedError(f"clear_accum of `{self.site.operation}` differs between threads")
         a = _operand(self.a, frame, self.transpose_a)
         b = _operand(self.b, frame, self.transpose_b)
         shape = self.c.shape(frame)
@@ -109,7 +109,7 @@ def _operand(region: Region, frame: Frame, transposed: bool) -> Array:
 def compile_product(compiler: Compiler, call: Any, site: Site) -> Product:
     check_annotations(call, _GEMM_HINTS, site)
     if int(call.annotations.get("use_2cta", 0)):
-        raise Unsupported(f"two-block products are not modelled: `{site.operation}`")
+        raise UnsupportedError(f"two-block products are not modelled: `{site.operation}`")
     a, b, c = (compile_region(compiler, call.args[position], site) for position in range(3))
     compiler.note_write(c.plan)
     transpose_a, transpose_b = (bool(int(call.args[position].value)) for position in (3, 4))

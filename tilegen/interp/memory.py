@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interp.findings import InvalidKernel, Site
+from tilegen.interp.findings import InvalidKernelError, Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.number_formats import Array, poison, storage_dtype
 
@@ -34,9 +34,9 @@ class Watch:
     last: bytes | None = None
 
     def check(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raise ``InvalidKernel`` if the buffer has no such element."""
+        """Raise ``InvalidKernelError`` if the buffer has no such element."""
         if len(self.index) != len(shape) or any(part >= extent for part, extent in zip(self.index, shape, strict=True)):
-            raise InvalidKernel(f"{name} has the shape {shape}: it has no element {list(self.index)}")
+            raise InvalidKernelError(f"{name} has the shape {shape}: it has no element {list(self.index)}")
 
     def show(self, frame: Frame, site: Site, value: Any) -> None:
         bits = np.asarray(value).tobytes()
@@ -69,6 +69,7 @@ class Storage:
     shared_between_roles: bool = False
     watches: list[Watch] = field(default_factory=list)
     safe_value: Any = 0
+    unwritten: int = 0
     version: int = 0
     memory_id: int = 0
     #: The last warp-group product that accumulates into this fragment, and the last that reads it.
@@ -82,6 +83,7 @@ class Storage:
         data = np.full(tuple(shape), poison(dtype), dtype=storage_dtype(dtype))
         written = np.zeros(data.shape, dtype=np.bool_) if tracked else None
         storage = Storage(name, dtype, scope, data, written)
+        storage.unwritten = data.size if tracked else 0
         storage.shared_between_roles = scope.startswith("shared")
         storage.memory_id = next(_versions)
         return storage
@@ -90,6 +92,7 @@ class Storage:
         """A copy of a fragment, for a role of its own."""
         written = None if self.written is None else self.written.copy()
         copy = Storage(self.name, self.dtype, self.scope, self.data.copy(), written)
+        copy.unwritten = self.unwritten
         copy.version, copy.watches, copy.shared_between_roles = self.version, self.watches, self.shared_between_roles
         return copy
 
@@ -175,8 +178,9 @@ class Storage:
         else:
             self.data[index] = value
         if self.written is not None:
+            before = np.count_nonzero(self.written[index])
             self.written[index] = True
-            self._recount()
+            self._count_down(index[0].size - before if index else 1)
         if self.shared_between_roles and frame.block.access_log is not None:
             frame.block.access_log.write(frame, site, self, index)
         if self.watches:
@@ -233,15 +237,21 @@ class Storage:
         flags = self.written[key]
         if orient is not None:
             flags = orient(flags)
+        before = np.count_nonzero(flags)
         if mask is None:
             flags[...] = True
+            self._count_down(flags.size - before)
         else:
             np.logical_or(flags, mask, out=flags)
-        self._recount()
+            self._count_down(np.count_nonzero(flags) - before)
 
-    def _recount(self) -> None:
-        if self.written is not None and self.written.all():
-            self.written = None
+    def _count_down(self, written: Any) -> None:
+        """Stop keeping flags once every element is written. The count may be too high where a view wrote elements."""
+        self.unwritten -= int(written)
+        if self.unwritten <= 0 and self.written is not None:
+            self.unwritten = self.written.size - int(np.count_nonzero(self.written))
+            if self.unwritten == 0:
+                self.written = None
 
     def _check_block_race(self, frame: Frame, site: Site, key: Key, orient: Orient | None, mask: Array | None) -> None:
         if self.writer is None:
@@ -306,7 +316,8 @@ class Storage:
             self._report_overwrite(frame, site, self._element_of_view(view, lane), int(owner[lane]))
 
     def _element_of_view(self, view: Array, lane: tuple[int, ...]) -> tuple[int, ...]:
-        offset = view[lane + (Ellipsis,)].__array_interface__["data"][0] - self.data.__array_interface__["data"][0]
+        place: Any = (*lane, Ellipsis)
+        offset = view[place].__array_interface__["data"][0] - self.data.__array_interface__["data"][0]
         index = []
         for stride in self.data.strides:
             index.append(offset // stride if stride else 0)
@@ -366,7 +377,8 @@ class LocalStorage:
 
     def show(self, frame: Frame, site: Site) -> None:
         for watch in self.watches:
-            value = self.data[(Ellipsis, *watch.index)]
+            place: Any = (Ellipsis, *watch.index)
+            value = self.data[place]
             watch.show(frame, site, value.reshape(-1)[0] if value.size == 1 else value.reshape(-1))
 
     def clone(self) -> LocalStorage:
@@ -395,13 +407,13 @@ class LocalStorage:
             return
         first = self.data.take([0], axis=axis)
         agree = _same(np.broadcast_to(first, self.data.shape), self.data).all(axis=axis, keepdims=True)
-        self.written = self.written.all(axis=axis, keepdims=True) & agree
+        self.written = np.asarray(self.written.all(axis=axis, keepdims=True) & agree)
         self.data = np.where(self.written, first, poison(self.dtype)).astype(first.dtype)
 
 
 def _foreign(owner: Array, frame: Frame) -> Array:
     """Elements that a block other than this one, and not ordered before it, wrote."""
-    foreign: Array = (owner != 0) & (owner != frame.block.number + 1)
+    foreign: Array = np.asarray((owner != 0) & (owner != frame.block.number + 1))
     if frame.block.met and foreign.any():
         for block in np.unique(owner[foreign]):
             if frame.block.met >> (int(block) - 1) & 1:

@@ -1,12 +1,14 @@
 """Where the first NaN or infinity came from.
 
 An event is a NaN computed where no operand was NaN, or an infinity computed from finite operands and no infinite constant. Each
-block keeps its first of each; it becomes a finding only if an output holds such a value in the end.
+block keeps its first of each; it becomes a finding only if an output holds such a value in the end, or if it is the overflow
+of a format of 16 or 8 bits, which later arithmetic easily hides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +26,15 @@ Operand = tuple[str, Any]
 
 def all_finite(value: Any) -> bool:
     """Whether a float scalar or array holds neither NaN nor infinity."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float32:
+        # One pass: a product with zero is NaN for those values only, and NaN spreads through a sum.
+        return not np.isnan(np.vdot(value, _zeros(value.size)) if value.flags.c_contiguous else np.sum(value * 0))
     return bool(np.isfinite(value).all())
+
+
+@lru_cache(maxsize=64)
+def _zeros(size: int) -> Array:
+    return np.zeros(size, dtype=np.float32)
 
 
 def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Callable[[Frame, Any], None] | None:
@@ -53,7 +63,9 @@ def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Calla
             return
         if operands is None:
             operands = [(render(load), compiler.expression(load, site)) for load in loads]
+        block.diagnostics = False  # the operands have been read, and checked, already
         values = [(text, code.run(frame)) for text, code in operands]
+        block.diagnostics = True
         note_event(frame, site, np.asarray(result), values, str(node.buffer.name), not infinite)
 
     return check
@@ -79,5 +91,8 @@ def note_event(
             given = ", ".join(f"{text} = {value[lane]!s}" for text, value in values)
             place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
             message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
-            event = Event(kind, frame.finding("non-finite", site, message, buffer))
-            frame.block.non_finite[kind] = event
+            finding = frame.finding("non-finite", site, message, buffer)
+            narrow = kind == "Inf" and result.dtype.itemsize < 4
+            frame.block.non_finite[kind] = Event(kind, finding, reported=narrow)
+            if narrow:
+                frame.block.findings.keep((kind, id(site), buffer), finding)

@@ -10,7 +10,7 @@ import numpy as np
 # Imported for their effect: each registers the operations that it compiles.
 from tilegen.interp import asynchronous, atomics, barriers, copies, matmul, reductions, threads  # noqa: F401
 from tilegen.interp.compiler import BufferPlan, Compiler, identity
-from tilegen.interp.findings import InvalidKernel, Unsupported
+from tilegen.interp.findings import InvalidKernelError, UnsupportedError
 from tilegen.interp.lanes import Code
 from tilegen.interp.statements import (
     Step,
@@ -65,9 +65,9 @@ class Program:
 
 
 def compile_program(function: Any) -> Program:
-    """Compile a ``tirx.PrimFunc``; raises ``Unsupported`` at the first operation that is not modelled."""
+    """Compile a ``tirx.PrimFunc``; raises ``UnsupportedError`` at the first operation that is not modelled."""
     if not hasattr(function, "buffer_map"):
-        raise InvalidKernel(f"this is no prim_func but a {type(function).__name__}")
+        raise InvalidKernelError(f"this is no prim_func but a {type(function).__name__}")
     configuration = dict((function.attrs or {}).get("tilelang_pass_configs", {}))
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
     compiler = Compiler(_lane_axes(function.body), guarded)
@@ -134,7 +134,7 @@ def _kernel(compiler: Compiler, node: Any) -> Kernel:
     while type(node).__name__ == "For" and node.thread_binding is not None:
         tag = str(node.thread_binding.thread_tag)
         if _GRID_AXES.get(tag) != len(grid):
-            raise Unsupported(f"a loop bound to {tag} here is not modelled")
+            raise UnsupportedError(f"a loop bound to {tag} here is not modelled")
         grid.append((compiler.variable_slot(node.loop_var), compiler.index_expression(node.extent, site)))
         node = node.body
     compiler.threads = _launch_threads(node)
@@ -158,7 +158,7 @@ def _launch_threads(node: Any) -> tuple[int, int, int]:
 
     tirx.stmt_functor.post_order_visit(node, visit)
     if not found:
-        raise InvalidKernel("the kernel does not say how many threads a block has")
+        raise InvalidKernelError("the kernel does not say how many threads a block has")
     return found[0]
 
 

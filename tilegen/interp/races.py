@@ -1,9 +1,9 @@
 """Ordering of accesses to shared tiles by roles and by asynchronous operations.
 
-Every role, every warp-group product in flight and every bulk copy in flight is an agent with a logical clock. A barrier hands the
-clocks of those who arrive to those who wait. Two accesses of one element, one of them a write, race unless the later agent's
-clock shows that it has seen the earlier access. The verdict therefore does not depend on the order in which the interpreter
-happened to run the roles.
+Every role, every warp-group product in flight and every bulk copy in flight is an agent with a logical clock. A barrier
+hands the clocks of those who arrive to those who wait. Two accesses of one element, one of them a write, race unless the
+later agent's clock shows that it has seen the earlier access. The verdict therefore does not depend on the order in which
+the interpreter happened to run the roles.
 
 Within a role the threads are in step here and not on the device. Where the kernel places all barriers itself
 (``tl.disable_thread_storage_sync``), a bulk copy or an arrival by one elected thread therefore only covers what its role did
@@ -135,17 +135,18 @@ class AccessLog:
         return self.agents
 
     def _access(self, frame: Frame, site: Site, storage: Storage, key: Any, writes: bool) -> None:
+        agent: Any = frame.agent
         if frame.acting is None:
-            agent, time = frame.agent, frame.clock[frame.agent]
+            time = frame.clock[frame.agent]
         else:
-            *parts, time = frame.acting
-            agent = tuple(parts)
+            agent, time = frame.acting[:-1], frame.acting[-1]
         box = _box(key, storage.data.shape)
         threads = f"threads {int(frame.threads[0])} to {int(frame.threads[-1])}"
         new = Access(agent, time, writes, site, threads, frame.stage, storage, key, box)
         known = self.accesses.setdefault(storage.memory_id, {})
         for old in known.values():
-            if (old.writes or writes) and old.agent != agent and _overlap(old, new) and not self._ordered(frame, old):
+            same = old.agent == agent and not (isinstance(agent, tuple) and agent[0] == "copy")
+            if (old.writes or writes) and not same and _overlap(old, new) and not self._ordered(frame, old):
                 self._report(frame, old, new)
         known[agent, box, storage.name, writes] = new
 
@@ -169,7 +170,10 @@ class AccessLog:
         else:
             elected = isinstance(new.agent, tuple) and new.agent[0] == "copy"
             also = " (one thread issues the copy, the others may not be done)" if elected else ""
-            message = f"{place} is {verb} by {new.threads}{also} with no barrier after {old.threads}, which {other} it in `{old.site.operation}`"
+            message = (
+                f"{place} is {verb} by {new.threads}{also} with no barrier after {old.threads}, "
+                f"which {other} it in `{old.site.operation}`"
+            )
         frame.report(kind, new.site, message, new.storage.name, index)
 
 

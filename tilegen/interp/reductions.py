@@ -13,7 +13,7 @@ import numpy as np
 
 from tilegen.interp.atomics import compile_update
 from tilegen.interp.copies import check_annotations
-from tilegen.interp.findings import Site, Unsupported
+from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import (
@@ -97,7 +97,7 @@ def _reduce(compiler: Compiler, call: Any, site: Site) -> Step:
     join = combiner(kind, dtype, propagate)
     known = ("sum", "abssum", "max", "absmax", "min", "bitand", "bitor", "bitxor")
     if kind not in known:
-        raise Unsupported(f"the reduction {kind!r} of `{site.operation}` is not modelled")
+        raise UnsupportedError(f"the reduction {kind!r} of `{site.operation}` is not modelled")
 
     def run(frame: Frame) -> Signal | None:
         tile = source.read(frame)

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from tilegen.interp.arguments import to_float64
-from tilegen.interp.findings import InvalidKernel
+from tilegen.interp.findings import InvalidKernelError
 from tilegen.interp.number_formats import Array
 
 
@@ -44,7 +44,7 @@ def default_tolerance(array: Array) -> float:
     """Eight units in the last place of the output's format; integers must be equal."""
     if array.dtype.kind in "iub":
         return 0.0
-    return 8 * float(ml_dtypes.finfo(array.dtype).eps)
+    return 8 * float(ml_dtypes.finfo(array.dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def compare(name: str, got: Array, expected: Any, tolerance: float | None = None) -> Comparison:
@@ -52,7 +52,7 @@ def compare(name: str, got: Array, expected: Any, tolerance: float | None = None
     limit = default_tolerance(got) if tolerance is None else tolerance
     left, right = to_float64(got), _as_float64(expected)
     if left.shape != right.shape:
-        raise InvalidKernel(f"the reference of {name} has the shape {right.shape}, the output {left.shape}")
+        raise InvalidKernelError(f"the reference of {name} has the shape {right.shape}, the output {left.shape}")
     if left.size == 0:
         return Comparison(name, 0.0, 0.0, (), 0.0, 0.0, limit)
     with np.errstate(all="ignore"):
@@ -89,7 +89,7 @@ def call_reference(function: Any, inputs: Mapping[str, Array], outputs: Sequence
         return dict(result)
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(values) != len(outputs):
-        raise InvalidKernel(f"the reference returns {len(values)} values for the outputs {', '.join(outputs)}")
+        raise InvalidKernelError(f"the reference returns {len(values)} values for the outputs {', '.join(outputs)}")
     return dict(zip(outputs, values, strict=True))
 
 

@@ -1,21 +1,22 @@
 """Rectangular regions of buffers, the operands of tile operations.
 
-A region that leaves global memory reads the safe value outside and writes nothing there: TileLang's tail semantics. A region that
-leaves a shared or fragment tile is a finding.
+A region that leaves global memory reads the safe value outside and writes nothing there: TileLang's tail semantics. A region
+that leaves a shared or fragment tile is a finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilegen.interp.compiler import BufferPlan
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
-from tilegen.interp.lanes import Code, as_scalar
+from tilegen.interp.lanes import Code, as_scalar, constant
 from tilegen.interp.memory import Key, Storage
 from tilegen.interp.number_formats import Array
 
@@ -40,26 +41,36 @@ class Region:
     def storage(self, frame: Frame) -> Storage:
         storage = frame.memory[self.plan.slot]
         if not isinstance(storage, Storage):
-            raise Unsupported(f"the per-thread buffer {self.plan.name} is no operand of `{self.site.operation}`")
+            raise UnsupportedError(f"the per-thread buffer {self.plan.name} is no operand of `{self.site.operation}`")
         return storage
+
+    @cached_property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The extents where all of them are constants, as they are for nearly every tile."""
+        if all(isinstance(code.const, int) for code in self.extents):
+            return tuple(int(code.const) for code in self.extents)
+        return None
 
     def starts(self, frame: Frame) -> list[int]:
         return [self._number(code, frame) for code in self.minima]
 
     def shape(self, frame: Frame) -> tuple[int, ...]:
-        return tuple(self._number(code, frame) for code in self.extents)
+        return self.fixed_shape or tuple(self._number(code, frame) for code in self.extents)
 
     def dense_shape(self, frame: Frame) -> tuple[int, ...]:
         """The extents other than one: what TileLang matches between the operands of a copy."""
         return tuple(extent for extent in self.shape(frame) if extent != 1)
 
     def _number(self, code: Code, frame: Frame) -> int:
-        value = as_scalar(code.run(frame))
-        if not isinstance(value, int):
-            frame.report(
-                "divergent-value", self.site, f"a bound of the region of {self.plan.name} differs between threads"
-            )
-            return int(np.asarray(value).reshape(-1)[0])
+        if code.const is not None:
+            return code.const  # type: ignore[no-any-return]
+        value = code.run(frame)
+        if type(value) is not int:
+            value = as_scalar(value)
+            if not isinstance(value, int):
+                message = f"a bound of the region of {self.plan.name} differs between threads"
+                frame.report("divergent-value", self.site, message)
+                return int(np.asarray(value).reshape(-1)[0])
         return value
 
     def key(self, frame: Frame, shape: Sequence[int] | None = None) -> tuple[Key, bool]:
@@ -67,12 +78,14 @@ class Region:
         storage = self.storage(frame)
         extents = self.shape(frame) if shape is None else shape
         key, whole = [], True
-        for start, extent, limit in zip(self.starts(frame), extents, storage.data.shape, strict=True):
-            low, high = max(start, 0), min(start + extent, limit)
-            if low != start or high != start + extent:
+        for code, extent, limit in zip(self.minima, extents, storage.data.shape, strict=True):
+            start = self._number(code, frame)
+            stop = start + extent
+            if start < 0 or stop > limit:
                 whole = False
-                low, high = min(low, limit), max(high, min(low, limit))
-            key.append(slice(low, high))
+                low = min(max(start, 0), limit)
+                start, stop = low, max(min(stop, limit), low)
+            key.append(slice(start, stop))
         if not whole:
             self._check_inside(frame, storage, extents)
         return (*key, Ellipsis), whole
@@ -143,7 +156,7 @@ def compile_region(compiler: Compiler, node: Any, site: Site) -> Region:
     elif type(node).__name__ == "Call" and node.op.name == "tl.region":
         load, extents, access = node.args[0], list(node.args[2:]), int(node.args[1].value)
     else:
-        raise Unsupported(f"the operand `{render(node)}` of `{site.operation}` is no region of a buffer")
+        raise UnsupportedError(f"the operand `{render(node)}` of `{site.operation}` is no region of a buffer")
     plan = compiler.buffer(load.buffer, site)
     if access & 1:
         plan.origin.read_in.add(compiler.kernel)
@@ -151,12 +164,10 @@ def compile_region(compiler: Compiler, node: Any, site: Site) -> Region:
         compiler.note_write(plan)
     minima = tuple(compiler.index_expression(index, site) for index in load.indices)
     sizes = tuple(
-        Code(lambda frame, size=extent: size, "int32", const=extent)
-        if isinstance(extent, int)
-        else compiler.index_expression(extent, site)
+        constant(extent, "int32") if isinstance(extent, int) else compiler.index_expression(extent, site)
         for extent in extents
     )
     if len(sizes) < len(minima):
-        one = Code(lambda frame: 1, "int32", const=1)
+        one = constant(1, "int32")
         sizes = (one,) * (len(minima) - len(sizes)) + sizes
     return Region(plan, minima, sizes, site, compiler.guarded)

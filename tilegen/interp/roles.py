@@ -1,9 +1,9 @@
 """Roles: sets of threads that run different code at the same time, as in a warp-specialised kernel.
 
-A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine (a Python
-thread, of which exactly one runs at any time) that hands over when it has to wait at a barrier. Neighbouring branches form one
-group, with no meeting point between them, since the hardware has none either; the parts meet again at the next operation that
-all threads carry out together.
+A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine (a
+Python thread, of which exactly one runs at any time) that hands over when it has to wait at a barrier. Neighbouring branches
+form one group, with no meeting point between them, since the hardware has none either; the parts meet again at the next
+operation that all threads carry out together.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ THREAD_VALUES = (
 )
 
 
-class Deadlock(Exception):
+class DeadlockError(Exception):
     """No role of a block can go on; the finding has been recorded."""
 
 
@@ -122,12 +122,12 @@ class Task:
 
 
 def wait_until(frame: Frame, site: Site, may_go: Callable[[], bool], waits_for: Callable[[], str]) -> None:
-    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``Deadlock``."""
+    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``DeadlockError``."""
     if may_go():
         return
     if frame.task is None:
         frame.report("deadlock", site, lambda: f"the block waits for {waits_for()}, and nothing can end that wait")
-        raise Deadlock
+        raise DeadlockError
     frame.task.wait(may_go, site, waits_for)
 
 
@@ -162,7 +162,7 @@ def _wait_outside(parent: Frame, tasks: list[Task]) -> None:
         parent.task.wait(lambda: any(task.ready() for task in waiting), site, lambda: _waits(waiting))
         return
     parent.report("deadlock", site, lambda: "no role can go on: " + _waits(waiting))
-    raise Deadlock
+    raise DeadlockError
 
 
 def _waits(tasks: list[Task]) -> str:
@@ -345,7 +345,7 @@ def join(frame: Frame, child: Frame, chosen: Array, written: set[int], before: d
         mine, theirs = frame.memory[slot], child.memory[slot]
         if isinstance(theirs, LocalStorage):
             if theirs.data.shape[0] > 1 or not _equal(mine, theirs):
-                mine.widen((count,) + theirs.data.shape[1 : mine.axes])
+                mine.widen((count, *theirs.data.shape[1 : mine.axes]))
                 mine.data[chosen], mine.written[chosen] = theirs.data, theirs.written
         elif isinstance(theirs, Storage) and theirs.scope == "local.fragment" and theirs.version != before[slot]:
             frame.memory[slot] = theirs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site, Unsupported, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks, is_lane_array, lane_numbers, own
 from tilegen.interp.non_finite import store_check
@@ -81,11 +81,11 @@ def operation(*names: str) -> Callable[[Operation], Operation]:
 
 
 def compile_statement(compiler: Compiler, node: Any) -> Step:
-    """The step of a TIR statement; raises ``Unsupported`` for a node that the interpreter does not know."""
+    """The step of a TIR statement; raises ``UnsupportedError`` for a node that the interpreter does not know."""
     kind = type(node).__name__
     handler = _NODES.get(kind)
     if handler is None:
-        raise Unsupported(f"the interpreter does not know the statement {kind}: `{render(node)}`")
+        raise UnsupportedError(f"the interpreter does not know the statement {kind}: `{render(node)}`")
     return handler(compiler, node)
 
 
@@ -139,7 +139,7 @@ def _block(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(f"the body of block {block.name_hint}")
     for name in block.annotations:
         if str(name) not in _LOWERING_ANNOTATIONS:
-            raise Unsupported(f"the block annotation {name} is not modelled")
+            raise UnsupportedError(f"the block annotation {name} is not modelled")
     plans = [compiler.declare(buffer, site) for buffer in block.alloc_buffers]
     read_block_annotations(compiler, block)
     body = compile_body(compiler, block.body)
@@ -177,7 +177,7 @@ def _constant(value: Any) -> Any:
 def _attribute(compiler: Compiler, node: Any) -> Step:
     key = str(node.attr_key)
     if key not in _LOWERING_ATTRIBUTES and not key.startswith("pragma_"):
-        raise Unsupported(f"the attribute {key} is not modelled")
+        raise UnsupportedError(f"the attribute {key} is not modelled")
     return compile_body(compiler, node.body)
 
 
@@ -259,7 +259,7 @@ def _without(mask: Array | None, frame: Frame) -> Array | None:
 def _loop(compiler: Compiler, node: Any) -> Step:
     kind = int(node.kind)
     if node.thread_binding is not None:
-        raise Unsupported(f"a loop bound to {node.thread_binding.thread_tag} inside a kernel is not modelled")
+        raise UnsupportedError(f"a loop bound to {node.thread_binding.thread_tag} inside a kernel is not modelled")
     if kind == _PARALLEL or (kind == _VECTORIZED and not _touches_registers(node.body)):
         return _lane_loop(compiler, node)
     return _serial_loop(compiler, node)
@@ -374,7 +374,7 @@ def _while(compiler: Compiler, node: Any) -> Step:
         result = None
         for trip in range(MAXIMUM_TRIPS + 1):
             if trip == MAXIMUM_TRIPS:
-                raise Unsupported(f"`while {site.operation}` has not ended after {MAXIMUM_TRIPS} trips")
+                raise UnsupportedError(f"`while {site.operation}` has not ended after {MAXIMUM_TRIPS} trips")
             frame.skipped = None
             frame.mask = _without(entry, frame)
             flag = as_scalar(condition.run(frame))
@@ -415,7 +415,7 @@ def _lane_loop(compiler: Compiler, node: Any) -> Step:
     def run(frame: Frame) -> Signal | None:
         first, count = as_scalar(start.run(frame)), as_scalar(extent.run(frame))
         if not isinstance(first, int) or not isinstance(count, int):
-            raise Unsupported(f"the bounds of `{site.operation}` differ between threads or iterations")
+            raise UnsupportedError(f"the bounds of `{site.operation}` differ between threads or iterations")
         if count <= 0:
             return None
         numbers = cache.get((first, count))
@@ -425,7 +425,7 @@ def _lane_loop(compiler: Compiler, node: Any) -> Step:
         frame.environment[extent_slot] = count
         signal = body(frame)
         if signal is not None:
-            raise Unsupported(f"break and return inside `{site.operation}` are not modelled")
+            raise UnsupportedError(f"break and return inside `{site.operation}` are not modelled")
         for local in written:
             frame.memory[local].collapse(axis)
         return None
@@ -435,7 +435,7 @@ def _lane_loop(compiler: Compiler, node: Any) -> Step:
 
 def _store(compiler: Compiler, node: Any) -> Step:
     if node.predicate is not None:
-        raise Unsupported(f"predicated stores are not modelled: `{render(node)}`")
+        raise UnsupportedError(f"predicated stores are not modelled: `{render(node)}`")
     site = compiler.site(node)
     value = compiler.expression(node.value, site)
     access = compiler.element(node.buffer, node.indices, site, write=True)

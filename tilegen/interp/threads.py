@@ -38,8 +38,7 @@ def _active(frame: Frame, axes: int) -> Array:
     if frame.mask is None:
         return np.ones(frame.threads.size, dtype=np.bool_)
     mask = np.broadcast_to(frame.mask, (frame.threads.size, *frame.mask.shape[1:]))
-    flags: Array = mask.reshape(frame.threads.size, -1).any(axis=1)
-    return flags
+    return np.asarray(mask.reshape(frame.threads.size, -1).any(axis=1))
 
 
 @intrinsic("tl.launch_thread_idx")
@@ -157,15 +156,16 @@ _block_vote("tl.syncthreads_or", np.any)
 
 def _source_lane(kind: str, lane: Array, offset: Array, width: int) -> Array:
     """The lane each thread reads in a shuffle; one outside its segment reads its own."""
-    base = lane // width * width
+    base: Array = lane // width * width
     if kind == "xor":
-        source = lane ^ offset
-        return np.where(source < base + width, source, lane)
+        partner = lane ^ offset
+        return np.where(partner < base + width, partner, lane)
     if kind == "up":
         return np.where(lane - offset >= base, lane - offset, lane)
     if kind == "down":
         return np.where(lane + offset < base + width, lane + offset, lane)
-    return base + offset % width
+    source: Array = base + offset % width
+    return source
 
 
 @intrinsic("tl.shfl_sync", "tl.shfl_xor_sync", "tl.shfl_up_sync", "tl.shfl_down_sync")

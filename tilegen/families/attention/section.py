@@ -57,6 +57,7 @@ MLA_DECODE = FamilySection(
         "num_split": TileParam(
             'blocks that share the keys of one sequence; "auto" chooses by the grid and the SMs',
             choices=("auto",),
+            run_time=True,
             default='"auto"',
         ),
     },
