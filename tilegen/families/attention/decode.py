@@ -24,10 +24,11 @@ NEVER = -1e30
 
 HEADS, KEYS, LATENT, ROTARY = "tile.BLOCK_H", "tile.BLOCK_N", "dims.D_nope", "dims.D_rope"
 
+TAIL = "tail: zeros for the values past the length of the sequence"
 MASK = "mask: -inf from the length of the sequence on"
 RUNNING_MAX = "running maximum: finite even where every key is masked"
 DIVISOR = "divisor: 1 / row sum, and 0 where the sum is 0"
-"""What three elementwise steps are for. Rules TG-E5 and TG-E6 look for them by these words."""
+"""What some elementwise steps are for. Rules TG-E5 and TG-E6 look for them by these words."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Decode:
         if wanted == "auto":
             wanted = floor_div(symbol("sm_count"), multiply(symbol("B"), self.head_blocks))
         wanted = maximum(1, minimum(wanted, self.key_blocks, MAX_SPLIT))
-        return ceil_div(self.key_blocks, ceil_div(self.key_blocks, wanted))
+        # The outer bound follows from the inner one; said again, it is seen without a search.
+        return minimum(MAX_SPLIT, ceil_div(self.key_blocks, ceil_div(self.key_blocks, wanted)))
 
     def inputs(self) -> tuple[Buffer, ...]:
         keys = {"q_nope": LATENT, "q_pe": ROTARY, "kv": ROTARY, "seq_lens": "dims.B"}

@@ -14,6 +14,7 @@ from tilegen.families.attention.decode import (
     ROTARY,
     RUNNING_MAX,
     SWIZZLED,
+    TAIL,
     Decode,
     workspace,
 )
@@ -37,7 +38,8 @@ from tilegen.plan.pipeline import producer_threads
 
 def plain(decode: Decode) -> tuple[KernelPlan, ...]:
     """The pass alone, or the pass over each split and the combine."""
-    threads, producers = decode.tiles["threads"], producer_threads(decode.target)
+    threads = decode.tiles["threads"]
+    producers = producer_threads(decode.target) if is_pipelined(decode) else 0
     b = symbol("B")
     if not decode.tiles["split"]:
         launch = Launch((decode.head_blocks, b), threads, producers, (HEADS, "dims.B"))
@@ -53,6 +55,11 @@ def plain(decode: Decode) -> tuple[KernelPlan, ...]:
     return (_attend(decode, launch, split), combine(decode, multiply(b, split), split))
 
 
+def is_pipelined(decode: Decode) -> bool:
+    """One stage is one buffer: nothing to load ahead into, and so a plain loop."""
+    return bool(decode.tiles["stages"] != 1)
+
+
 def _attend(decode: Decode, launch: Launch, split: Size) -> KernelPlan:
     """BLOCK_H heads of one sequence over the keys of one split."""
     stages = decode.tiles["stages"]
@@ -61,7 +68,7 @@ def _attend(decode: Decode, launch: Launch, split: Size) -> KernelPlan:
         "k",
         ceil_div(decode.key_blocks, split),
         _step(decode),
-        stages=stages,
+        stages=stages if is_pipelined(decode) else 0,
         decided_by=(KEYS,),
         runtime_trips=True,
     )
@@ -181,6 +188,7 @@ def _step(decode: Decode) -> tuple[Op, ...]:
         Copy("scores", "p_shared", scores),
         Elementwise("row_sum", ("row_sum", "rescale", "block_sum"), rows),
         Elementwise("acc", ("acc", "rescale"), (block_h, decode.latent)),
+        Elementwise("kv_shared", ("seq_lens",), (block_n, decode.latent), what=TAIL),
         product("p_shared", "kv_shared", "acc", decode.latent, block_n, (LATENT, KEYS)),
     )
 
