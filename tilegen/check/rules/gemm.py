@@ -352,12 +352,12 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
         largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
         yield Obligation(
             at_most(add(*counts.values()), budget - overhead),
-            at=largest.decided_by[-1] if largest.decided_by else "tile",
+            at="tile.threads",
             label=text_of(
                 lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
             ),
             parameter="threads",
-            related=("tile.threads", *largest.decided_by[:-1]),
+            related=largest.decided_by,
         )
 
 
@@ -460,7 +460,11 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or found.n >= min(64, n // found.partition.n)
+            return (
+                not isinstance(found, GemmPath)
+                or found.instruction != "wgmma"
+                or found.n >= min(64, n // found.partition.n)
+            )
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             sizes = _sizes(gemm, threads, values)
