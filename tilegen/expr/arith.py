@@ -158,7 +158,7 @@ def any_of(*args: Condition) -> Condition:
 
 def _connect(args: Iterable[Condition], neutral: bool) -> Condition:
     kind = "And" if neutral else "Or"
-    open_args: list[Any] = []
+    open_args: dict[Any, None] = {}
     for arg in args:
         arg = native(arg)
         if isinstance(arg, bool):
@@ -167,12 +167,11 @@ def _connect(args: Iterable[Condition], neutral: bool) -> Condition:
             continue
         # Flattened first: sympy looks for contradictions only among the arguments that it is given.
         for part in arg.args if type(arg).__name__ == kind else (arg,):
-            if part not in open_args:
-                open_args.append(part)
+            open_args[part] = None
     if not open_args:
         return neutral
     if len(open_args) == 1:
-        return open_args[0]
+        return next(iter(open_args))
     return _joined(kind, tuple(open_args))
 
 
