@@ -296,4 +296,4 @@ def test_more_arrivals_than_a_barrier_counts_are_found(normal):
 
 def test_a_wait_that_nothing_ends_is_a_deadlock_not_a_hang():
     kinds = [finding.kind for finding in run(waits_alone(), {}).findings]
-    assert kinds == ["deadlock", "unwritten-output"]
+    assert kinds == ["deadlock", "unused-output"]

@@ -130,6 +130,10 @@ def _check_outputs(outputs: Iterable[Bound], findings: Findings, events: Mapping
 def _report_unwritten(storage: Storage, findings: Findings) -> None:
     assert storage.written is not None
     missing = ~storage.written
+    if missing.all():
+        unused = Finding("unused-output", f"nothing of {storage.name} is written in this run", buffer=storage.name)
+        findings.keep(("unused", storage.name), unused)
+        return
     index = tuple(int(part) for part in np.unravel_index(int(np.argmax(missing)), missing.shape))
     count = int(np.count_nonzero(missing))
     place = ", ".join(str(part) for part in index)

@@ -21,13 +21,14 @@ KINDS: dict[str, str] = {
     "deadlock": "no role can go on",
     "barrier-misuse": "a barrier is used against its arrive count",
     "unwritten-output": "an element of an output is never written",
+    "unused-output": "nothing of a buffer that the kernel may write is written in this run",
     "divergent-value": "a value that differs from thread to thread is used where one value is needed",
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages"})
+NOTES = frozenset({"stages", "unused-output"})
 
 
 class UnsupportedError(Exception):
