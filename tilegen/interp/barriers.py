@@ -145,6 +145,24 @@ class Barriers:
                 log.synchronise_role(frame)
 
 
+@dataclass
+class GridBarrier:
+    """``T.sync_grid``: opens when every block of the grid has come. All blocks run side by side then."""
+
+    blocks: int
+    arrived: int = 0
+    generation: int = 0
+
+    def sync(self, frame: Frame, site: Site) -> None:
+        generation = self.generation
+        self.arrived += 1
+        if self.arrived == self.blocks:
+            self.arrived = 0
+            self.generation += 1
+        wait_until(frame, site, lambda: self.generation != generation, lambda: "all blocks of the grid")
+        frame.block.met = (1 << self.blocks) - 1
+
+
 def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Frame], tuple[BarrierArray, int]]:
     """The barrier that an argument names: ``bars[i]``, in a region or an access pointer or plain."""
     while type(node).__name__ == "Call":
@@ -253,6 +271,16 @@ def _named_arrive(compiler: Compiler, call: Any, site: Site) -> Step:
 
     def run(frame: Frame) -> Signal | None:
         frame.block.barriers.arrive(frame, site, uniform(frame, number, site), uniform(frame, count, site))
+        return None
+
+    return run
+
+
+@operation("tl.sync_grid")
+def _sync_grid(compiler: Compiler, call: Any, site: Site) -> Step:
+    def run(frame: Frame) -> Signal | None:
+        assert frame.block.grid is not None
+        frame.block.grid.sync(frame, site)
         return None
 
     return run

@@ -12,7 +12,7 @@ from tilegen.interp.findings import Finding, Findings, Site
 from tilegen.interp.number_formats import Array
 
 if TYPE_CHECKING:
-    from tilegen.interp.barriers import Barriers
+    from tilegen.interp.barriers import Barriers, GridBarrier
     from tilegen.interp.memory import Watch
     from tilegen.interp.races import AccessLog
     from tilegen.interp.roles import Task
@@ -39,6 +39,7 @@ class Block:
     barriers: Barriers
     access_log: AccessLog | None = None
     watches: tuple[Watch, ...] = ()
+    grid: GridBarrier | None = None
     non_finite: dict[str, Event] = field(default_factory=dict)
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
