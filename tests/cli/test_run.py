@@ -117,6 +117,7 @@ def test_eager_and_lazy_jit_functions_run(tmp_path):
         (["nowhere.py:kernel"], "there is no file nowhere.py"),
         ([f"{FOLDER / 'kernels.py'}:nothing"], "has no 'nothing'; it defines attention, "),
         (["kernel"], "'kernel' does not say FILE:FUNCTION"),
+        ([GEMM, "--arg", "N=0", "--arg", "K=x"], "gemm_relu raised"),
         ([GEMM], "missing a required argument: 'N'"),
         ([GEMM, *ARGUMENTS], "the shape of A is not determined"),
         ([GEMM, *ARGUMENTS, "--input", "A=70x65"], "A has the shape (70, 64)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -287,6 +288,9 @@ class Launch:
 
     def _work(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], sender: Any) -> None:
         try:
+            if "torch" in sys.modules:
+                # A forked process must not use the threads of its parent.
+                sys.modules["torch"].set_num_threads(1)
             self.findings = Findings()
             self.events = {}
             self._run_blocks(kernel, numbered)

@@ -105,9 +105,19 @@ class Region:
             starts,
         )
 
+    def _check_all_active(self, frame: Frame) -> None:
+        """A tile operation is carried out by all threads of a role; which part some of them would do is not known."""
+        if frame.mask is not None and not frame.mask.all():
+            raise UnsupportedError(
+                f"`{self.site.operation}` is reached by some threads of a role only, after a return or in a loop whose "
+                "trip count differs between threads"
+            )
+
     def read(self, frame: Frame, shape: Sequence[int] | None = None) -> Array:
         """The elements in the region's shape; where it leaves the buffer, the safe value."""
         storage = self.storage(frame)
+        if frame.mask is not None:
+            self._check_all_active(frame)
         key, whole = self.key(frame, shape)
         view = storage.read(frame, self.site, key)
         if whole:
@@ -120,6 +130,8 @@ class Region:
     def write(self, frame: Frame, value: Any, shape: Sequence[int] | None = None) -> None:
         """Store ``value`` (of the region's shape, or a scalar); what lies outside the buffer is dropped."""
         storage = self.storage(frame)
+        if frame.mask is not None:
+            self._check_all_active(frame)
         key, whole = self.key(frame, shape)
         if not whole and isinstance(value, np.ndarray) and value.ndim:
             extents = self.shape(frame) if shape is None else tuple(shape)
