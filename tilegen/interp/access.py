@@ -18,6 +18,7 @@ from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks
 from tilegen.interp.memory import Key, LocalStorage, Storage
 from tilegen.interp.number_formats import Array, storage_dtype
+from tilegen.interp.thread_order import threads_of_lanes
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,9 @@ class ElementAccess:
         indices, inside = self.locate(frame, storage)
         valid = inside if frame.mask is None else inside & frame.mask
         value = storage.gather(frame, self.site, tuple(indices), valid)
+        order = frame.block.thread_order
+        if order is not None and storage.shared_between_roles:
+            order.note_read(frame, self.site, storage, tuple(indices), valid)
         if not inside.all():
             value = np.where(inside, value, storage.data.dtype.type(storage.safe_value))
         return as_scalar(value)
@@ -173,6 +177,11 @@ class ElementAccess:
             last = order[np.append(~repeated, True)]
             picked, values = tuple(part[last] for part in picked), values[last]
         storage.scatter(frame, self.site, picked, values)
+        log = frame.block.thread_order
+        threads = threads_of_lanes(frame, shape) if log is not None and storage.shared_between_roles else None
+        if log is not None and threads is not None:
+            places, first = np.unique(flat, return_index=True)
+            log.note_write(frame, self.site, storage, places, threads.reshape(-1)[chosen][first])
 
     def _load_local(self, frame: Frame, storage: LocalStorage) -> Any:
         index = self._local_index(frame, storage, ())

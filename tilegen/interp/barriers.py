@@ -17,6 +17,7 @@ from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.number_formats import Array
 from tilegen.interp.roles import wait_until
 from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.thread_order import new_epoch
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -143,6 +144,8 @@ class Barriers:
             log.acquire(frame, barrier.clock)
             if frame.mask is None:
                 log.synchronise_role(frame)
+        if frame.mask is None:
+            new_epoch(frame)
 
 
 @dataclass

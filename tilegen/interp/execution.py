@@ -25,6 +25,7 @@ from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
 from tilegen.interp.roles import DeadlockError, run_together
+from tilegen.interp.thread_order import ThreadOrder, new_epoch
 
 Coordinates = tuple[int, ...]
 
@@ -245,6 +246,9 @@ class Launch:
         if kernel.is_concurrent and self.options.diagnostics:
             block.access_log = AccessLog(self.program.compiler_synchronises)
             block.access_log.start(frame)
+        if not self.program.compiler_synchronises and self.options.diagnostics:
+            block.thread_order = ThreadOrder()
+            new_epoch(frame)
         for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
             frame.environment[slot] = coordinate
         return frame

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tilegen.interp.memory import Watch
     from tilegen.interp.races import AccessLog
     from tilegen.interp.roles import Task
+    from tilegen.interp.thread_order import ThreadOrder
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Block:
     access_log: AccessLog | None = None
     watches: tuple[Watch, ...] = ()
     grid: GridBarrier | None = None
+    thread_order: ThreadOrder | None = None
     non_finite: dict[str, Event] = field(default_factory=dict)
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
@@ -60,6 +62,7 @@ class Frame:
         "broken",
         "clock",
         "environment",
+        "epoch",
         "issued",
         "kept",
         "mask",
@@ -71,6 +74,7 @@ class Frame:
         "task",
         "threads",
         "waited",
+        "warp_epoch",
     )
 
     def __init__(self, block: Block, environment: list[Any], memory: list[Any], threads: Array) -> None:
@@ -94,6 +98,9 @@ class Frame:
         #: Warp-group products issued, and how many of them are known to be complete.
         self.issued = 0
         self.waited = 0
+        #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
+        self.epoch = 0
+        self.warp_epoch = 0
 
     def fork(self, threads: Array) -> Frame:
         """A frame for a part of the threads, with its own variables and its own view of per-thread memory."""

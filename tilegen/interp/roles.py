@@ -320,6 +320,7 @@ def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
     """The frame of a part of the threads: its own values of thread variables, its own registers."""
     child = frame.fork(frame.threads[chosen])
     child.stage = frame.stage
+    child.epoch, child.warp_epoch = frame.epoch, frame.warp_epoch
     count = frame.threads.size
     for slot, value in enumerate(child.environment):
         if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == count and count > 1:

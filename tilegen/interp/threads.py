@@ -13,7 +13,8 @@ from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import THREAD_AXIS, Code, as_scalar
 from tilegen.interp.number_formats import Array, convert
-from tilegen.interp.statements import Step, nothing, operation
+from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.thread_order import new_warp_epoch
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -239,5 +240,8 @@ def _any_of(compiler: Compiler, node: Any, site: Site) -> Code:
 
 @operation("tl.sync_warp")
 def _sync_warp(compiler: Compiler, call: Any, site: Site) -> Step:
-    """Threads of a frame are always in step."""
-    return nothing
+    def run(frame: Frame) -> Signal | None:
+        new_warp_epoch(frame)
+        return None
+
+    return run
