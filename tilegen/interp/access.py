@@ -52,6 +52,9 @@ class ElementAccess:
         self.dimensions = _dimensions(indices, extent_slots)
         sliced = [dimension.axis for dimension in self.dimensions or () if dimension.axis >= 0]
         self.sliced = frozenset(sliced)
+        self.extent_slots = [dimension.extent_slot for dimension in self.dimensions or () if dimension.axis >= 0]
+        self.is_fixed = self.dimensions is not None and all(dimension.base is None for dimension in self.dimensions)
+        self.fixed: tuple[Any, Any, Key] | None = None
         self.permutation = None if sliced == sorted(sliced) else tuple(int(i) for i in np.argsort(sliced))
         self.expander = tuple(slice(None) if axis in self.sliced else None for axis in range(axes))
 
@@ -65,6 +68,18 @@ class ElementAccess:
         """The basic numpy index of the access; None where it leaves the buffer or is not affine in the lanes."""
         if self.dimensions is None:
             return None
+        if self.is_fixed:
+            extents = [frame.environment[slot] for slot in self.extent_slots]
+            if self.fixed is not None and self.fixed[0] == shape and self.fixed[1] == extents:
+                return self.fixed[2]
+            key = self._compute_key(frame, shape)
+            if key is not None:
+                self.fixed = (shape, extents, key)
+            return key
+        return self._compute_key(frame, shape)
+
+    def _compute_key(self, frame: Frame, shape: tuple[int, ...]) -> Key | None:
+        assert self.dimensions is not None
         key: list[Any] = []
         for dimension, extent in zip(self.dimensions, shape, strict=True):
             start = dimension.offset
