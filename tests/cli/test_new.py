@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from tilegen import families
+from tilegen.cli.check import command as check
 from tilegen.cli.new import command
 from tilegen.spec import load, load_bytes
 
@@ -27,6 +29,14 @@ def test_the_spec_of_every_family_loads_as_it_is(argument: str, family: str, var
     assert (spec.kernel, spec.family, spec.variant) == ("mine", family, variant)
     # Every tile parameter that it sets and every dim is explained or plain; nothing is left to fill in.
     assert "TODO" not in result.stdout
+
+
+@pytest.mark.parametrize("argument", [k[0] for k in KINDS if find_spec(f"tilegen.families.{k[1]}.plan")])
+def test_the_spec_of_every_family_passes_every_check(argument: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    assert CliRunner().invoke(command, [argument, "mine", "-o", str(path)]).exit_code == 0
+    result = CliRunner().invoke(check, ["--strict", "--no-cache", str(path)])
+    assert (result.exit_code, result.exception) == (0, None), result.output
 
 
 @pytest.mark.parametrize(("argument", "family", "variant"), KINDS, ids=[k[0] for k in KINDS])

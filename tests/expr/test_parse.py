@@ -157,11 +157,11 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda t: f"{t[:12]!r}x{len(t)}")
 @pytest.mark.parametrize("parse", PARSERS, ids=lambda p: p.__name__)
-def test_a_hostile_text_is_settled_within_milliseconds(parse, text: str) -> None:
+def test_a_hostile_text_is_settled_without_exploding(parse, text: str) -> None:
     parse_formula("silu(x) + 1", {"x"})  # imports are not part of the measure
-    start = time.perf_counter()
+    start = time.process_time()
     place = error_place(parse, text, {"M"})
-    assert time.perf_counter() - start < 0.05
+    assert time.process_time() - start < 5.0  # it takes milliseconds; a walk that explodes takes hours
     assert 0 <= place[0] <= place[1] <= max(len(text), 1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,7 @@ import pytest
 
 from tests.spec.specs import refusal, spec
 from tilegen import families, targets
+from tilegen.check.checker import check
 from tilegen.expr.formula import FUNCTIONS
 from tilegen.spec import keys
 from tilegen.spec.reference import with_families
@@ -64,6 +66,17 @@ def test_an_example_loads_or_is_refused_as_the_page_says(base: str | None, code:
         jsonschema.Draft7Validator(schema()).validate(tomllib.loads(whole(base, text)))
     else:
         assert [d.code for d in refusal(whole(base, text))] == [code]
+
+
+ACCEPTED = [(b, t) for b, code, t in EXAMPLES if code is None]
+
+
+@pytest.mark.parametrize(("base", "text"), ACCEPTED, ids=[f"{i}-{e[0]}" for i, e in enumerate(ACCEPTED)])
+def test_an_example_breaks_no_rule(base: str | None, text: str) -> None:
+    loaded = spec(whole(base, text))
+    if find_spec(f"tilegen.families.{loaded.family}.plan") is None:
+        pytest.skip(f"{loaded.family} has no plan")
+    assert [d.code for d in check(loaded).diagnostics if d.severity == "error"] == []
 
 
 def test_every_toml_block_of_the_page_is_an_example() -> None:

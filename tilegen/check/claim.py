@@ -42,3 +42,13 @@ def value_at(size: Size, values: Mapping[str, int]) -> Size:
 
     found: Size = substitute(size, values)
     return found
+
+
+def divisors(expression: Any) -> list[Any]:
+    """The divisors in an expression that are not plain numbers, innermost first."""
+    if not hasattr(expression, "free_symbols"):
+        return []
+    found = [divisor for part in expression.args for divisor in divisors(part)]
+    if type(expression).__name__ in ("FloorDiv", "CeilDiv", "Mod") and not expression.args[1].is_Integer:
+        found.append(expression.args[1])
+    return found

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tilegen.check.claim import Pointwise
+from tilegen.check.claim import Pointwise, divisors
 from tilegen.check.domain import ENUMERABLE, Domain
-from tilegen.expr import all_of, compile_closure, decide, free_names, negate
+from tilegen.check.thresholds import discretised
+from tilegen.expr import all_of, any_of, compare, compile_closure, decide, equal, free_names, negate
 
-SOLVER_STEPS = 200_000
-"""Limit of one z3 query in z3's own unit of work, so that a verdict does not depend on the load of the machine."""
+SOLVER_STEPS = 4_000
+"""Limit of one z3 query in z3's own unit of work, which does not depend on the load of the machine. What tiles need takes
+about 500; products of several large dims take any number."""
 
-SOLVER_MS = 2_000
-"""A second limit, in milliseconds, for work that z3 does not count."""
+SOLVER_MS = 200
+"""A second limit, in milliseconds, for work that z3 hardly counts."""
 
 SMALLEST_SECONDS = 0.1
 """How long a smaller counterexample is looked for."""
@@ -57,13 +59,19 @@ def prove(claim: Any, domain: Domain) -> Outcome:
         return Outcome(Status.REFUTED, "arithmetic", everywhere=True)
     if isinstance(claim, Pointwise):
         return _enumerate_pointwise(claim, domain)
-    if decide(claim, domain.ranges) is True:
+    if decide(claim, domain.ranges) is True and _defined(claim, domain):
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
+    domain = discretised(domain, (claim, domain.constraint_on(names)), names)
     size = domain.size(names)
     if size is not None and size <= ENUMERABLE:
         return _enumerate(claim, domain, names)
     return _solve(claim, domain, names)
+
+
+def _defined(claim: Any, domain: Domain) -> bool:
+    """Whether no divisor of the claim can be zero, by intervals: those look past the points where it has no value."""
+    return all(decide(compare("!=", divisor, 0), domain.ranges) is True for divisor in divisors(claim))
 
 
 def satisfiable(claim: Any, domain: Domain) -> bool:
@@ -81,6 +89,7 @@ def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
 
 def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
     names = domain.closure(claim.names)
+    domain = discretised(domain, (domain.constraint_on(names),), tuple(set(names) - claim.names))
     size = domain.size(names)
     if size is None or size > ENUMERABLE:
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
@@ -117,7 +126,8 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
             solver.add(variables[name] <= range_.hi)
         if range_.multiple_of > 1:
             solver.add(variables[name] % range_.multiple_of == 0)
-    solver.add(to_z3(all_of(domain.constraint_on(names), negate(claim)), variables))
+    undefined = any_of(*(equal(divisor, 0) for divisor in divisors(claim)))
+    solver.add(to_z3(all_of(domain.constraint_on(names), any_of(negate(claim), undefined)), variables))
     answer = solver.check()
     if answer == z3.unsat:
         return Outcome(Status.PROVED, "z3")

@@ -70,7 +70,7 @@ def _result(diagnostic: Diagnostic, index: int, strict: bool) -> dict[str, Any]:
         result["locations"] = [_location(diagnostic.span)]
     if diagnostic.related:
         result["relatedLocations"] = [
-            {"id": number, **_location(span), "message": {"text": message}}
+            {"id": number, **_location(span), **({"message": {"text": message}} if message else {})}
             for number, (span, message) in enumerate(diagnostic.related)
         ]
     return result

@@ -97,13 +97,20 @@ class _Printer:
         return f"max({', '.join(self.text(a, SUM) for a in e.args)})", ATOM
 
     def _and(self, e: Any) -> tuple[str, int]:
-        return " and ".join(self.text(a, NOT) for a in e.args), AND
+        return " and ".join(self.text(a, NOT) for a in _guards_first(e.args)), AND
 
     def _or(self, e: Any) -> tuple[str, int]:
-        return _membership(e) or (" or ".join(self.text(a, AND) for a in e.args), OR)
+        return _membership(e) or (" or ".join(self.text(a, AND) for a in _guards_first(e.args)), OR)
 
     def _not(self, e: Any) -> tuple[str, int]:
         return f"not {self.text(e.args[0], NOT)}", NOT
+
+
+def _guards_first(args: Any) -> list[Any]:
+    """The parts of a connective with those last that may divide by zero: Python stops at the part that settles it."""
+    from tilegen.expr.nodes import CeilDiv, FloorDiv, Mod
+
+    return sorted(args, key=lambda a: any(not d.args[1].is_Integer for d in a.atoms(Mod, FloorDiv, CeilDiv)))
 
 
 def _membership(e: Any) -> tuple[str, int] | None:

@@ -131,6 +131,8 @@ def parse_document(data: bytes, file: str) -> Document:
     collector.collect()
     try:
         values = tomllib.loads(text)
+    except RecursionError:  # brackets that never close are no nesting to tree-sitter
+        raise SpecError([_error("spec-bad-toml", "keys or values are nested too deep", None)]) from None
     except ValueError as e:
         raise SpecError(_toml_errors(str(e), collector, text, file)) from None
     return Document(file, text, values, collector.places)

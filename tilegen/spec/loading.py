@@ -64,9 +64,10 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     if not reader.diagnostics:
         check_dims_bound(reader, dims, tensors)
     compute = read_compute(reader, values.get("compute", {}), section, declared, tensors, scalars)
-    tile = read_tile(reader, ("tile",), values.get("tile", {}), section, declared, {})
+    dynamic = [dim.name for dim in dims.values() if dim.dynamic]
+    tile = read_tile(reader, ("tile",), values.get("tile", {}), section, declared, dynamic, {})
     rest: dict[str, Any] = {
-        "targets": _read_targets(reader, values.get("target", {}), section, declared, tile),
+        "targets": _read_targets(reader, values.get("target", {}), section, declared, dynamic, tile),
         "dispatch": _read_dispatch(reader, values.get("dispatch"), declared),
         "allow": _read_allow(reader, values.get("allow", {})),
         "tests": _read_tests(reader, values.get("tests"), dims, tensors),
@@ -125,7 +126,12 @@ def _read_schedule(reader: Reader, path: doc.Path, value: Any, section: FamilySe
 
 
 def _read_targets(
-    reader: Reader, value: Any, section: FamilySection, dims: Collection[str], tile: Mapping[str, TileValue]
+    reader: Reader,
+    value: Any,
+    section: FamilySection,
+    dims: Collection[str],
+    dynamic: Collection[str],
+    tile: Mapping[str, TileValue],
 ) -> tuple[Target, ...]:
     targets: list[Target] = []
     for arch, raw in reader.table(("target",), value).items():
@@ -139,7 +145,9 @@ def _read_targets(
         targets.append(
             Target(
                 arch=arch,
-                tile=read_tile(reader, (*path, "tile"), entry["tile"], section, dims, tile) if "tile" in entry else {},
+                tile=read_tile(reader, (*path, "tile"), entry["tile"], section, dims, dynamic, tile)
+                if "tile" in entry
+                else {},
                 schedule=_read_schedule(reader, (*path, "schedule"), entry.get("schedule"), section),
                 span=reader.document.key_span(path),
             )

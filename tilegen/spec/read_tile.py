@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.expr import free_names, to_text
@@ -21,9 +22,13 @@ def read_tile(
     value: Any,
     section: FamilySection,
     dims: Collection[str],
+    dynamic: Collection[str],
     inherited: Mapping[str, TileValue],
 ) -> dict[str, TileValue]:
-    """The tile values of the table at `path`. `inherited` are those of `[tile]`, for a target's overrides."""
+    """The tile values of the table at `path`. `inherited` are those of `[tile]`, for a target's overrides.
+
+    A tile is fixed when its kernel is compiled, so `use` may not mention `dynamic` dims; `when` may, and dispatches.
+    """
     table = reader.table(path, value)
     for key in table:
         if key not in section.tile:
@@ -31,10 +36,15 @@ def read_tile(
     given = {k: v for k, v in table.items() if k in section.tile}
     integers = {k for k, p in section.tile.items() if p.kind == "int"}
     names = {*dims, "sm_count", *(integers & {*given, *inherited})}
-    hints = {k: f"give `{k}` a value in [tile] first" for k in integers - names}
+    names_at = _Names(
+        use=names - {*dynamic, "sm_count"},
+        when=names,
+        hints={k: f"give `{k}` a value in [tile] first" for k in integers - names}
+        | dict.fromkeys({*dynamic, "sm_count"}, _FIXED),
+    )
     tile: dict[str, TileValue] = {}
     for key, raw in given.items():
-        rules = _read_value(reader, (*path, key), raw, section.tile[key], names, hints)
+        rules = _read_value(reader, (*path, key), raw, section.tile[key], names_at)
         if rules:
             tile[key] = TileValue(rules=tuple(rules))
     for key, param in section.tile.items():
@@ -44,11 +54,21 @@ def read_tile(
     return tile
 
 
-def _read_value(
-    reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], hints: Mapping[str, str]
-) -> list[TileRule]:
+_FIXED = 'a tile is fixed when it is compiled; choose by rules: [ { use = 64, when = "M <= 64" }, { use = 128 } ]'
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The names that are known in `use` and in `when`, and help for some that are not."""
+
+    use: Collection[str]
+    when: Collection[str]
+    hints: Mapping[str, str]
+
+
+def _read_value(reader: Reader, path: Path, raw: Any, param: TileParam, names: _Names) -> list[TileRule]:
     if not isinstance(raw, list):
-        rule = _read_rule(reader, path, path, raw, None, param, names, hints)
+        rule = _read_rule(reader, path, path, raw, None, param, names)
         return [rule] if rule else []
     if not raw:
         reader.error("spec-empty-domain", f"the rule list of `{path[-1]}` is empty", path)
@@ -65,7 +85,7 @@ def _read_value(
         entry = reader.table(here, element, RULE, "a rule { use = ..., when = ... }")
         if "use" not in entry:
             continue
-        rule = _read_rule(reader, here, (*here, "use"), entry["use"], entry.get("when"), param, names, hints)
+        rule = _read_rule(reader, here, (*here, "use"), entry["use"], entry.get("when"), param, names)
         if rule:
             rules.append(rule)
         if "when" not in entry:
@@ -80,13 +100,12 @@ def _read_rule(
     raw: Any,
     when: Any,
     param: TileParam,
-    names: set[str],
-    hints: Mapping[str, str],
+    names: _Names,
 ) -> TileRule | None:
-    use = _read_use(reader, use_path, raw, param, names, hints)
+    use = _read_use(reader, use_path, raw, param, names)
     condition = None
     if when is not None:
-        condition = reader.condition((*path, "when"), when, names, hints)
+        condition = reader.condition((*path, "when"), when, names.when, names.hints)
         if condition is None:
             return None
     if use is None:
@@ -108,7 +127,7 @@ def _use_text(use: Any, raw: Any) -> str:
     return " ".join(raw.split()) if isinstance(raw, str) else to_text(use)
 
 
-def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set[str], hints: Mapping[str, str]) -> Any:
+def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: _Names) -> Any:
     if param.kind == "bool":
         return reader.boolean(path, raw)
     if param.kind == "enum":
@@ -117,7 +136,7 @@ def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: set
         return False if raw is False else _read_swizzle(reader, path, raw)
     if isinstance(raw, str) and raw in param.choices:
         return raw
-    use = reader.size(path, raw, names, hints)
+    use = reader.size(path, raw, names.when if param.run_time else names.use, names.hints)
     if isinstance(use, int) and use < 1:
         reader.error("spec-out-of-range", f"`{_parameter(path)}` must be at least 1", path)
         return None
@@ -143,19 +162,7 @@ def _parameter(path: Path) -> str | int:
 
 def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own: Collection[str]) -> None:
     """Each parameter must be computable from those before it in some order."""
-    uses = {
-        key: sorted(
-            {
-                n
-                for r in v.rules
-                for part in (r.use, r.when)
-                if not isinstance(part, (bool, Swizzle, type(None)))
-                for n in free_names(part)
-                if n in tile
-            }
-        )
-        for key, v in tile.items()
-    }
+    uses = {key: sorted(_mentions(value) & tile.keys()) for key, value in tile.items()}
     reported: set[str] = set()
     for start in sorted(own):
         cycle = _cycle(start, uses)
@@ -167,6 +174,11 @@ def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own
                 (*path, start),
                 help="give one of them a number",
             )
+
+
+def _mentions(value: TileValue) -> set[str]:
+    expressions = [part for rule in value.rules for part in (rule.use, rule.when)]
+    return {name for e in expressions if not isinstance(e, (Swizzle, type(None))) for name in free_names(e)}
 
 
 def _cycle(start: str, uses: Mapping[str, list[str]]) -> list[str] | None:

@@ -251,8 +251,11 @@ class Reader:
         try:
             return parse()
         except ExprError as e:
-            help = (hints or {}).get(text[e.start : e.end], e.help)
-            self.error_at("spec-bad-expression", e.message, self.document.inside(path, e.start, e.end), help=help)
+            message, help = e.message, e.help
+            name = text[e.start : e.end]
+            if hints and name in hints:
+                message, help = f"`{name}` has no value here", hints[name]
+            self.error_at("spec-bad-expression", message, self.document.inside(path, e.start, e.end), help=help)
             return None
 
 

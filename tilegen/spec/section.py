@@ -71,6 +71,8 @@ class TileParam:
     choices: tuple[str, ...] = ()
     required: bool = False
     default: str = "derived from the plan and the chip"
+    run_time: bool = False
+    """The value may be decided at each call: it may then mention dynamic dims and sm_count."""
     step: int = 8
     """Values worth offering in place of a refused one are multiples of it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import text_at
+from tilegen.check.claim import divisors, text_at
 from tilegen.check.domain import Domain
 from tilegen.check.rule import Obligation, spec_rule, text_of
 from tilegen.expr import Range, any_of, at_least, compare, substitute, to_text
@@ -27,7 +27,7 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
     for dim in spec.dims:
         if dim.also is not None:
             around = Domain({dim.name: Range(dim.min or 1, dim.max)}, True, {})
-            for divisor in _divisors(dim.also):
+            for divisor in divisors(dim.also):
                 yield _nonzero(divisor, True, f"dims.{dim.name}.also", within=around)
     values = spec.tile_for(arch)
     for name in evaluation_order(values):
@@ -36,7 +36,7 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
             for index, rule in enumerate(values[name].rules):
                 at = f"tile.{name}[{index}]" if several else f"tile.{name}"
                 for part, path in ((rule.when, f"{at}.when"), (rule.use, f"{at}.use" if several else at)):
-                    for divisor in _divisors(part):
+                    for divisor in divisors(part):
                         yield _nonzero(substitute(divisor, case.tiles), case.condition, path, divisor)
 
 
@@ -50,16 +50,6 @@ def _nonzero(value: Any, given: Any, at: str, written: Any = None, within: Domai
         given=given,
         within=within,
     )
-
-
-def _divisors(expression: Any) -> list[Any]:
-    """The divisors in an expression that are not plain numbers, innermost first."""
-    if not hasattr(expression, "args"):
-        return []
-    found = [divisor for part in expression.args for divisor in _divisors(part)]
-    if type(expression).__name__ in ("FloorDiv", "CeilDiv", "Mod") and not expression.args[1].is_Integer:
-        found.append(expression.args[1])
-    return found
 
 
 @spec_rule(

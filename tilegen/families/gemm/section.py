@@ -53,7 +53,7 @@ SECTION = FamilySection(
             kind="swizzle",
             default="off",
         ),
-        "split_k": TileParam("blocks that share one output tile along K", default="1", step=1),
+        "split_k": TileParam("blocks that share one output tile along K", default="1", step=1, run_time=True),
         "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks at once", default="8", step=1),
     },
     schedules={

@@ -73,6 +73,11 @@ SECTION = FamilySection(
         "BLOCK_M": TileParam("rows of a block", step=1),
         "BLOCK_C": TileParam("columns that the lanes of a row take in one sweep: 16 bytes each"),
         "threads": TileParam("threads of a block", step=32),
+        "preload": TileParam(
+            "read the column tensors together with x, not where they are used: their latency is hidden, for more registers",
+            kind="bool",
+            default="true",
+        ),
         "blocks_per_sm": TileParam("blocks that registers must leave room for on one SM", default="1", step=1),
     },
     schedules={
@@ -82,7 +87,7 @@ SECTION = FamilySection(
     example="""\
 [dims]
 M = { dynamic = true, max = 16_777_216, doc = "rows; leading axes are flattened to it" }
-C = { values = [256, 512, 1024], also = "C % 32 == 0 and C <= 4096" }
+C = { values = [256, 512, 1024], also = "C % 32 == 0 and C <= 2048" }
 
 [tensors]
 x     = { shape = "M C", dtype = ["float16", "bfloat16"] }
@@ -95,10 +100,10 @@ eps = 1e-5
 accum = "float32"              # a float16 sum of squares overflows
 y = "x * rstd * gamma"         # a formula of x, the row statistics and further tensors
 
-[tile]                         # BLOCK_C by the divisor of C: the first rule that holds is used
-BLOCK_C = [ { use = 128, when = "C % 128 == 0" }, { use = 64, when = "C % 64 == 0" }, { use = 32 } ]
+[tile]                         # the first rule that holds is used
+BLOCK_C = [ { use = 64, when = "C <= 64" }, { use = 128 } ]
 threads = 128
-BLOCK_M = "16 * threads // BLOCK_C"
+BLOCK_M = "8 * threads // BLOCK_C"
 
 [target.sm_90a]
 """,
@@ -127,7 +132,7 @@ y = "exp(x - row_max) / row_sum"
 schedule = "two_pass"
 
 [tile]
-BLOCK_M = 1
+BLOCK_M = 2
 BLOCK_C = 1024
 threads = 256
 blocks_per_sm = 2
