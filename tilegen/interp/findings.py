@@ -17,7 +17,8 @@ KINDS: dict[str, str] = {
     "in-flight": "a tile is touched while an asynchronous operation still uses it",
     "index-overflow": "an index does not fit in its integer type",
     "float-to-int": "a float is converted to an integer that cannot hold it",
-    "non-finite": "a NaN or an infinity reaches an output, and this is where it arose",
+    "non-finite": "a NaN reaches an output, or a 16-bit or 8-bit format overflows; this is where it arose",
+    "infinity": "an infinity computed from finite operands reaches an output; this is where it arose",
     "deadlock": "no role can go on",
     "barrier-misuse": "a barrier is used against its arrive count",
     "unwritten-output": "an element of an output is never written",
@@ -28,7 +29,7 @@ KINDS: dict[str, str] = {
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "unused-output"})
+NOTES = frozenset({"stages", "unused-output", "infinity"})
 
 
 class UnsupportedError(Exception):
