@@ -212,11 +212,20 @@ class RowPass:
 
 
 @dataclass(frozen=True)
+class Requirement:
+    """What a hand-written schedule rests on. ``at`` is the spec key that decides it, ``otherwise`` what to say."""
+
+    claim: Any
+    at: str
+    otherwise: str
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """One ``T.Kernel``: its launch, its buffers and its tile program.
 
-    ``barriers`` counts its mbarriers, TileLang's own included; ``named_barriers`` are the ids that the source itself uses.
-    ``predicted`` are facts that lowering must show
+    ``barriers`` counts its mbarriers, TileLang's own included; ``named_barriers`` are the ids that the source itself uses;
+    ``requires`` is what a source with a protocol of its own is written for. ``predicted`` are facts that lowering must show
     (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
     """
 
@@ -226,6 +235,7 @@ class KernelPlan:
     body: tuple[Op, ...]
     barriers: int = 0
     named_barriers: tuple[int, ...] = ()
+    requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
     predicted: Mapping[str, Any] = field(default_factory=dict)
 

@@ -33,6 +33,7 @@ from tilegen.plan.model import (
     LoopKind,
     Op,
     Reduce,
+    Requirement,
     Scope,
 )
 
@@ -71,26 +72,28 @@ def delayed(decode: Decode) -> tuple[KernelPlan, ...]:
 
 
 def fits(decode: Decode) -> bool:
-    """Whether the schedule can be had at all: WGMMA and TMA, and the tiles that it is written for."""
-    wgmma = decode.target.instruction("wgmma", decode.dtype) is not None and decode.target.tma is not None
-    return wgmma and all(requirement for requirement, _, _ in requirements(decode))
+    """Whether the schedule can be had with these tiles on this chip."""
+    return all(requirement.claim is True for requirement in requirements(decode))
 
 
-def requirements(decode: Decode) -> list[tuple[bool, str, str]]:
-    """What the schedule is written for: whether it holds, the spec key, and the sentence."""
-    tiles = decode.tiles
-    return [
-        (tiles["BLOCK_H"] == 64, HEADS, f"BLOCK_H is {tiles['BLOCK_H']}; the rows of one warp group are 64"),
-        (tiles["BLOCK_N"] == 64, KEYS, f"BLOCK_N is {tiles['BLOCK_N']}; P takes the place of a rotary tile of 64 keys"),
-        (decode.rotary == 64, ROTARY, f"D_rope is {decode.rotary}; P, 64 columns wide, takes the place of a rotary tile"),
-        (tiles["threads"] == 256, "tile.threads", f"{tiles['threads']} threads; two warp groups are 256"),
-        (tiles["stages"] == 2, "tile.stages", f"{tiles['stages']} stages; parities are written for 2"),
-        (
-            isinstance(decode.latent, int) and decode.latent % (4 * PIECE) == 0,
-            LATENT,
-            f"D_nope is {decode.latent}; a half and two quarters of it are loaded in pieces of {PIECE} columns",
+def requirements(decode: Decode) -> tuple[Requirement, ...]:
+    """What the schedule is written for."""
+    tiles, target = decode.tiles, decode.target
+    wgmma = target.instruction("wgmma", decode.dtype) is not None and target.tma is not None
+    pieces = isinstance(decode.latent, int) and decode.latent % (4 * PIECE) == 0
+    return (
+        Requirement(wgmma, "schedule", f"{target.name} has no WGMMA or no TMA"),
+        Requirement(tiles["BLOCK_H"] == 64, HEADS, f"BLOCK_H is {tiles['BLOCK_H']}; a warp group has 64 rows"),
+        Requirement(
+            tiles["BLOCK_N"] == 64, KEYS, f"BLOCK_N is {tiles['BLOCK_N']}; P takes the place of a rotary tile of 64"
         ),
-    ]
+        Requirement(
+            decode.rotary == 64, ROTARY, f"D_rope is {decode.rotary}; P, 64 wide, takes the place of a rotary tile"
+        ),
+        Requirement(tiles["threads"] == 256, "tile.threads", f"{tiles['threads']} threads; two warp groups are 256"),
+        Requirement(tiles["stages"] == 2, "tile.stages", f"{tiles['stages']} stages; the parities are written for 2"),
+        Requirement(pieces, LATENT, f"D_nope is {decode.latent}; its quarters are loaded in pieces of {PIECE} columns"),
+    )
 
 
 def _attend(decode: Decode, parts: Size) -> KernelPlan:
@@ -110,6 +113,7 @@ def _attend(decode: Decode, parts: Size) -> KernelPlan:
         body=(*_group_0(decode), *_group_1(decode)),
         # One for the queries; one a stage for each piece of a key block and for its rotary tile.
         barriers=1 + 2 * (int(pieces) + 1) if isinstance(pieces, int) else 1,
+        requires=requirements(decode),
         named_barriers=(P_READY, P_READY + 1, QK_DONE, QK_DONE + 1, *GROUPS),
     )
 
