@@ -20,12 +20,19 @@ if TYPE_CHECKING:
 
 
 def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
-    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed
-    values."""
-    values = spec.tile_for(arch)
-    yield from _extend(
-        Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1)), evaluation_order(values), values, spec.dims
-    )
+    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
+    key = (spec.path, spec.sha256, arch, tuple(sorted((overrides or {}).items())))
+    if key not in _found:
+        if len(_found) >= REMEMBERED:
+            _found.clear()
+        values = spec.tile_for(arch)
+        start = Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1))
+        _found[key] = tuple(_extend(start, evaluation_order(values), values, spec.dims))
+    return iter(_found[key])
+
+
+REMEMBERED = 256
+_found: dict[tuple[Any, ...], tuple[Case, ...]] = {}
 
 
 def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:
