@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rules.pipelines import is_runtime
 from tilegen.expr import any_of, at_most, to_text
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
@@ -81,7 +82,7 @@ def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -
 def stages_waste(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for loop, _ in kernel.find(Loop):
-            if loop.kind is not LoopKind.PIPELINED or loop.runtime_trips:
+            if loop.kind is not LoopKind.PIPELINED or is_runtime(plan, loop):
                 continue
             yield Obligation(
                 any_of(at_most(loop.stages, 1), at_most(loop.stages, loop.trips)),
