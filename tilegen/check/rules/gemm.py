@@ -342,23 +342,31 @@ def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
 )
 def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
-        accumulators = dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm))
         threads = kernel.launch.threads
         overhead = _overhead(plan, kernel)
         if overhead is None or not isinstance(threads, int) or plan.target.kind != "cuda":
             continue
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
-        counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
-        largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
-        yield Obligation(
-            at_most(add(*counts.values()), budget - overhead),
-            at="tile.threads",
-            label=text_of(
-                lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
-            ),
-            parameter="threads",
-            related=largest.decided_by,
-        )
+        for accumulators in _accumulators_of_a_thread(kernel):
+            counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
+            largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+            yield Obligation(
+                at_most(add(*counts.values()), budget - overhead),
+                at="tile.threads",
+                label=text_of(
+                    lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
+                ),
+                parameter="threads",
+                related=largest.decided_by,
+            )
+
+
+def _accumulators_of_a_thread(kernel: KernelPlan) -> Iterator[list[str]]:
+    """The accumulators that one thread holds together: all of them, or those of each warp group."""
+    names = list(dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm)))
+    groups = dict.fromkeys(kernel.buffer(name).warp_group for name in names)
+    for group in groups:
+        yield [name for name in names if kernel.buffer(name).warp_group == group]
 
 
 def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
