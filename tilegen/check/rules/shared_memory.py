@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.check.rules.pipelines import is_runtime
-from tilegen.expr import any_of, at_most, to_text
+from tilegen.expr import any_of, at_most, free_names, to_text
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
@@ -69,6 +68,12 @@ def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -
     total = value_at(shared_bytes(kernel, plan.target), values) + static
     over = f", {total - cap} over" if isinstance(total, int) else ""
     return "; ".join(terms) + f"\ntogether {to_text(total)} B; {plan.target.name} gives a block {cap} B{over}"
+
+
+def is_runtime(plan: TilePlan, loop: Loop) -> bool:
+    """Whether the trips of a loop are known only at run time."""
+    dynamic = {dim.name for dim in plan.spec.dims if dim.dynamic}
+    return loop.runtime_trips or bool(free_names(loop.trips) & dynamic)
 
 
 @rule(
