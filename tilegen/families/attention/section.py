@@ -68,7 +68,7 @@ MLA_DECODE = FamilySection(
     example="""\
 [dims]
 B = { dynamic = true, max = 4096, doc = "sequences" }
-H = { values = [16, 64, 128], doc = "query heads" }
+H = { values = [64, 128], doc = "query heads" }
 S = { dynamic = true, max = 1_048_576, doc = "keys of a sequence" }
 D_nope = { values = [512] }
 D_rope = { values = [64] }

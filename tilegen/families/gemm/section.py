@@ -113,6 +113,11 @@ group_m = 8
 swizzle = false
 """,
         "Both operands stored transposed, a residual, and a factor given at run time": """\
+[dims]
+M = { dynamic = true, max = 65_536, multiple_of = 8 }    # the row of `a`: TMA wants multiples of 16 bytes
+N = { values = [1024] }
+K = { values = [1024] }
+
 [tensors]
 a        = { shape = "K M", dtype = ["float16", "bfloat16"] }
 b        = { shape = "N K", dtype = "same_as(a)" }
