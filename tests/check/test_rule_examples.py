@@ -29,8 +29,8 @@ def test_the_checker_agrees_with_an_example(example: Example) -> None:
         assert verdict.rules[f"TG-{example.rule}"]["proved"] > 0, "the rule says nothing of this example"
 
 
-# The attention family has no plan yet whose probabilities stay in registers.
-WITHOUT = {"E1"}
+# What the templates of the families keep by themselves: no spec can break it. Their plans are tested with the families.
+WITHOUT = {"E1", "E5", "E6", "E12"}
 
 
 @pytest.mark.parametrize("rule", [rule for rule in catalogue() if rule not in WITHOUT])

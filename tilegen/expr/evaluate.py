@@ -148,7 +148,7 @@ def _joined(args: list[Closure], settles: bool) -> Closure:
         for a in args:
             try:
                 if a(v) is settles:
-                    return settles
+                    return bool(settles)
             except ZeroDivisionError as error:
                 undefined = error
         if undefined is not None:

@@ -354,7 +354,11 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
                 at_most(add(*counts.values()), budget - overhead),
                 at="tile.threads",
                 label=text_of(
-                    lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
+                    lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values),
+                    kernel,
+                    counts,
+                    overhead,
+                    budget,
                 ),
                 parameter="threads",
                 related=largest.decided_by,
