@@ -58,6 +58,7 @@ def bind(
             if frame.environment[parameter.slot] is None:
                 raise InvalidKernelError(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
             continue
+        _check_shape(parameter, shapes.get(parameter.name), frame)
         storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
@@ -147,12 +148,16 @@ def _storage(
         if _only_written(parameter):
             return Storage.poisoned(plan.name, plan.dtype, "global", shape, diagnostics)
         return Storage(plan.name, plan.dtype, "global", random_array(generator, shape, plan.dtype))
-    if array.shape != shape:
-        raise InvalidKernelError(f"{parameter.name} has the shape {shape}, the argument has {array.shape}")
     symbolic = any(type(stride).__name__ in ("Var", "SizeVar") for stride in parameter.buffer.strides)
     if plan.written_in or not symbolic:
         array = np.array(array, order="C", copy=bool(plan.written_in) or not array.flags.c_contiguous)
     return Storage(plan.name, plan.dtype, "global", array)
+
+
+def _check_shape(parameter: Parameter, given: tuple[int, ...] | None, frame: Frame) -> None:
+    shape = _extents(parameter, frame)
+    if given is not None and given != shape:
+        raise InvalidKernelError(f"{parameter.name} has the shape {shape}, the argument has {given}")
 
 
 def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:

@@ -91,8 +91,9 @@ def note_event(
             given = ", ".join(f"{text} = {value[lane]!s}" for text, value in values)
             place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
             message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
-            finding = frame.finding("non-finite", site, message, buffer)
             narrow = kind == "Inf" and result.dtype.itemsize < 4
+            name = "infinity" if kind == "Inf" and not narrow else "non-finite"
+            finding = frame.finding(name, site, message, buffer)
             frame.block.non_finite[kind] = Event(kind, finding, reported=narrow)
             if narrow:
                 frame.block.findings.keep((kind, id(site), buffer), finding)

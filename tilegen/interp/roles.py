@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ class _Stopped(BaseException):
 class Task:
     """One role as a coroutine: it runs from ``resume`` to its next wait, and never beside another."""
 
-    def __init__(self, run: Callable[[], None], frame: Frame) -> None:
+    def __init__(self, run: Callable[[], object], frame: Frame) -> None:
         self.frame = frame
         self.done = False
         self.error: BaseException | None = None
@@ -131,7 +131,7 @@ def wait_until(frame: Frame, site: Site, may_go: Callable[[], bool], waits_for: 
     frame.task.wait(may_go, site, waits_for)
 
 
-def run_together(parent: Frame, parts: list[tuple[Frame, Callable[[], None]]]) -> None:
+def run_together(parent: Frame, parts: Sequence[tuple[Frame, Callable[[], object]]]) -> None:
     """Run roles until all have ended, always one at a time, in a fixed order."""
     tasks = []
     for frame, run in parts:
@@ -170,7 +170,8 @@ def _waits(tasks: list[Task]) -> str:
     for task in tasks:
         threads = task.frame.threads
         what = task.waits_for() if task.waits_for is not None else "nothing"
-        parts.append(f"threads {int(threads.min())} to {int(threads.max())} wait for {what}")
+        block = f"block {task.frame.block.coordinates}, " if task.frame.block.grid is not None else ""
+        parts.append(f"{block}threads {int(threads.min())} to {int(threads.max())} wait for {what}")
     return "; ".join(parts)
 
 
@@ -289,7 +290,7 @@ def _run_classes(
 ) -> None:
     log = frame.block.access_log
     group = next(_group_runs)
-    parts: list[tuple[Frame, Callable[[], None]]] = []
+    parts: list[tuple[Frame, Callable[[], object]]] = []
     for chosen in classes:
         child = fork(frame, chosen, written)
         if log is not None:
@@ -319,6 +320,7 @@ def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
     """The frame of a part of the threads: its own values of thread variables, its own registers."""
     child = frame.fork(frame.threads[chosen])
     child.stage = frame.stage
+    child.epoch, child.warp_epoch = frame.epoch, frame.warp_epoch
     count = frame.threads.size
     for slot, value in enumerate(child.environment):
         if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == count and count > 1:

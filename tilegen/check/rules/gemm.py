@@ -190,6 +190,26 @@ def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
+    "D10",
+    "operands-alike",
+    sentence="both operands of a matrix product have one dtype",
+    source="tilelang language/dtypes.py: mixed operands only for f8f6f4 on sm_100",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Mixed-dtype GEMM only supports f8f6f4 family operands`",
+)
+def operands_alike(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, gemm, _threads in _gemms(plan):
+        a, b = kernel.buffer(gemm.a).dtype, kernel.buffer(gemm.b).dtype
+        yield Obligation(
+            a == b,
+            at=gemm.dtype_at.replace(".a.", ".b."),
+            label=f"`{gemm.a}` is {a}, `{gemm.b}` is {b}",
+            related=(gemm.dtype_at,),
+            help=('write dtype = "same_as(a)"',),
+        )
+
+
+@rule(
     "D11",
     "operand-dtype",
     sentence="the tensor cores of the chip take the operand dtype",
@@ -332,12 +352,12 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
             largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
             yield Obligation(
                 at_most(add(*counts.values()), budget - overhead),
-                at=largest.decided_by[-1] if largest.decided_by else "tile",
+                at="tile.threads",
                 label=text_of(
                     lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
                 ),
                 parameter="threads",
-                related=("tile.threads", *largest.decided_by[:-1]),
+                related=largest.decided_by,
             )
 
 
@@ -448,7 +468,11 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or found.n >= min(64, n // found.partition.n)
+            return (
+                not isinstance(found, GemmPath)
+                or found.instruction != "wgmma"
+                or found.n >= min(64, n // found.partition.n)
+            )
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             sizes = _sizes(gemm, threads, values)

@@ -53,12 +53,14 @@ def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping
     given.setdefault("BLOCK_N", 128)
     given.setdefault("BLOCK_K", 128 // itemsize)
     if "threads" not in given:
-        given["threads"] = 256 if given["BLOCK_M"] * given["BLOCK_N"] > 128 * 128 else 128
+        area = given["BLOCK_M"] * given["BLOCK_N"]
+        given["threads"] = 256 if isinstance(area, int) and area > 128 * 128 else 128
     given.setdefault("policy", "square")
     given.setdefault("swizzle", None)
     if "stages" not in given:
         stage = (given["BLOCK_M"] + given["BLOCK_N"]) * given["BLOCK_K"] * itemsize
-        given["stages"] = most_stages(target, stage)
+        # A stage whose size follows a dim is not known to fit more than twice.
+        given["stages"] = most_stages(target, stage) if isinstance(stage, int) else 2
     return {name: value for name, value in given.items() if name not in tiles}
 
 
