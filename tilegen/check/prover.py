@@ -6,9 +6,10 @@ dims it mentions have few values; z3 with a time limit. Nothing that runs out of
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -135,8 +136,25 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     if answer == z3.unsat:
         return Outcome(Status.PROVED, "z3")
     if answer != z3.sat:
+        corner = _failing_corner(claim, domain, names)
+        if corner is not None:
+            return Outcome(Status.REFUTED, "corners", corner)
         return Outcome(Status.UNDECIDED, "z3 reached its limit of work")
     return Outcome(Status.REFUTED, "z3", _smallest(solver, variables, domain))
+
+
+def _failing_corner(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[str, int] | None:
+    """A point where the claim fails, among the ends of ranges and the listed values; None if there is none of these."""
+    ends = {
+        name: domain.listed.get(name) or tuple(dict.fromkeys((range_.lo, range_.hi)))
+        for name, range_ in ((name, domain.ranges[name]) for name in names)
+    }
+    if any(None in values for values in ends.values()) or math.prod(map(len, ends.values())) > ENUMERABLE:
+        return None
+    points = replace(domain, listed=ends).points(names)
+    holds = compile_closure(claim, names)
+    failing = next((point for point in points if not _true(holds, point)), None)
+    return None if failing is None else dict(zip(names, failing, strict=True))
 
 
 def _smallest(solver: Any, variables: Mapping[str, Any], domain: Domain) -> dict[str, int]:

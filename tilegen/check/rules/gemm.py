@@ -498,6 +498,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     source="tilelang src/op/parallel.cc: layouts of two gemms that share a fragment must agree",
     severity=Severity.ERROR,
     today="TileLang stops with `Layout infer conflict between acc_s and acc_s_cast`",
+    of_family=True,
 )
 def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):

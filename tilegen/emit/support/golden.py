@@ -31,7 +31,7 @@ def normal(shape, dtype, seed, scale=1.0):
 
 def assert_close(actual, expected, tolerance, what=""):
     """Compares elementwise: ``|actual - expected| <= tolerance``, NaN and unwritten elements never pass."""
-    actual = actual.detach().cpu().double()
+    actual = actual.detach().to(expected.device).double()
     expected = expected.double()
     error = (actual - expected).abs()
     bad = ~(error <= tolerance)
