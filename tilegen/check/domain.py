@@ -79,11 +79,12 @@ class Domain:
 
 def domain_of(spec: Spec) -> Domain:
     """The declared domain of a spec: its dims, and ``sm_count``."""
-    return _domain(spec.dims)
+    return domain_over(spec.dims)
 
 
 @lru_cache(maxsize=64)
-def _domain(dims: tuple[Dim, ...]) -> Domain:
+def domain_over(dims: tuple[Dim, ...]) -> Domain:
+    """The declared domain of these dims, and ``sm_count``."""
     ranges: dict[str, Range] = {}
     listed: dict[str, tuple[int, ...]] = {}
     constraints = []

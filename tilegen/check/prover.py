@@ -14,6 +14,7 @@ from typing import Any
 
 from tilegen.check.claim import Pointwise, divisors
 from tilegen.check.domain import ENUMERABLE, Domain
+from tilegen.check.thresholds import discretised
 from tilegen.expr import all_of, any_of, compare, compile_closure, decide, equal, free_names, negate
 
 SOLVER_STEPS = 4_000
@@ -61,6 +62,7 @@ def prove(claim: Any, domain: Domain) -> Outcome:
     if decide(claim, domain.ranges) is True and _defined(claim, domain):
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
+    domain = discretised(domain, (claim, domain.constraint_on(names)), names)
     size = domain.size(names)
     if size is not None and size <= ENUMERABLE:
         return _enumerate(claim, domain, names)
@@ -87,6 +89,7 @@ def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
 
 def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
     names = domain.closure(claim.names)
+    domain = discretised(domain, (domain.constraint_on(names),), tuple(set(names) - claim.names))
     size = domain.size(names)
     if size is None or size > ENUMERABLE:
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")

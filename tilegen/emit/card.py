@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,16 @@ def budget_card(plan: TilePlan) -> list[str]:
     lines = []
     for kernel in plan.kernels:
         lines += list(_launch(kernel)) + list(_shared(plan, kernel)) + list(_registers(kernel))
-    return lines
+    return [part for line in lines for part in wrapped(line)]
+
+
+WIDTH = 110
+
+
+def wrapped(line: str) -> list[str]:
+    """A line of a card in pieces of at most 110 columns, the later ones indented."""
+    indent = " " * (len(line) - len(line.lstrip()) + 8)
+    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def size_text(size: Size) -> str:
@@ -30,7 +40,7 @@ def size_text(size: Size) -> str:
 
 def _launch(kernel: KernelPlan) -> Iterator[str]:
     launch = kernel.launch
-    grid = ", ".join(to_text(extent) for extent in launch.grid)
+    grid = ", ".join(launch.names or [to_text(extent) for extent in launch.grid])
     extra = f" + {launch.producer_threads} of the producer" if launch.producer_threads else ""
     yield f"{kernel.name}: grid ({grid}), {to_text(launch.threads)} threads{extra}"
 

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tilegen import __version__
-from tilegen.emit.card import budget_card, roofline_line
+from tilegen.emit.card import budget_card, roofline_line, wrapped
 from tilegen.emit.environment import render_template
 from tilegen.emit.tiles import Table, tile_tables
 from tilegen.expr import to_python
@@ -196,7 +196,7 @@ def cards(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> tuple[Card, ..
             where = "" if case.guard is True else f", where {to_python(case.guard)}"
             lines = budget_card(plan)
             if index == 0:
-                lines.append(roofline_line(plan, example_shape(spec)))
+                lines += wrapped(roofline_line(plan, example_shape(spec)))
             found.append(Card(f"Budget on {arch}, {case.tiles['schedule']}{where}:", tuple(lines)))
     return tuple(found)
 

@@ -7,23 +7,32 @@ those rules match and no earlier one does. Cases that no declared shape reaches 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.domain import domain_of
+from tilegen.check.domain import domain_over
 from tilegen.check.prover import satisfiable
 from tilegen.expr import all_of, free_names, negate, substitute
 from tilegen.plan.model import Case
 
 if TYPE_CHECKING:
-    from tilegen.spec.model import Spec, TileValue
+    from tilegen.spec.model import Dim, Spec, TileValue
 
 
 def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
-    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed
-    values."""
-    values = spec.tile_for(arch)
-    start = Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1))
-    yield from _extend(start, evaluation_order(values), values, spec)
+    """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
+    key = (spec.path, spec.sha256, arch, tuple(sorted((overrides or {}).items())))
+    if key not in _found:
+        if len(_found) >= REMEMBERED:
+            _found.clear()
+        values = spec.tile_for(arch)
+        start = Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1))
+        _found[key] = tuple(_extend(start, evaluation_order(values), values, spec))
+    return iter(_found[key])
+
+
+REMEMBERED = 256
+_found: dict[tuple[Any, ...], tuple[Case, ...]] = {}
 
 
 def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:
@@ -47,6 +56,12 @@ def _mentions(expression: Any) -> frozenset[str]:
     return free_names(expression) if hasattr(expression, "free_symbols") else frozenset()
 
 
+@lru_cache(maxsize=4096)
+def _reachable(condition: Any, dims: tuple[Dim, ...]) -> bool:
+    """Whether some declared shape satisfies the condition. The same few conditions are asked about many times."""
+    return satisfiable(condition, domain_over(dims))
+
+
 def ignored(spec: Spec, name: str, schedule: str | None) -> bool:
     """Whether the tile parameter is one that ``schedule`` does not take; never, while the schedule is not known."""
     takers = spec.section.tile[name].schedules if name in spec.section.tile else ()
@@ -62,12 +77,11 @@ def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], spec:
     if name in case.tiles or (ignored(spec, name, case.tiles.get("schedule")) and not mentioned):
         yield from _extend(case, rest, values, spec)
         return
-    domain = domain_of(spec)
     passed: Any = True
     for index, rule in enumerate(values[name].rules):
         when = True if rule.when is None else substitute(rule.when, case.tiles)
         condition = all_of(case.condition, passed, when)
-        if satisfiable(condition, domain):
+        if _reachable(condition, spec.dims):
             use = substitute(rule.use, case.tiles) if hasattr(rule.use, "free_symbols") else rule.use
             guard = all_of(case.guard, when)
             grown = Case(condition, {**case.tiles, name: use}, {**case.chosen, name: index}, guard)

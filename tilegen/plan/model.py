@@ -58,7 +58,8 @@ class Buffer:
     ``life`` is the first and last statement of the kernel that touches a shared buffer: two whose lives do not meet may
     share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the
     source gives its layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of
-    the block do. ``decided_by`` names the spec keys that fix its size: a finding points there.
+    the block do. ``decided_by`` names the spec keys that fix its size: a finding points there. ``by_compiler``: TileLang
+    adds it, the source does not show it.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Buffer:
     owners: Size | None = None
     count: Size = 1
     annotated: bool = False
+    by_compiler: bool = False
 
     @property
     def elements(self) -> Size:
@@ -182,13 +184,15 @@ Op = Copy | Gemm | Reduce | Elementwise | Fill | Loop
 class Launch:
     """Grid extents (x, y, z order) and threads as the source writes them.
 
-    ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds.
+    ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds. ``names`` are what
+    the source calls the extents, where the host computes one and passes it.
     """
 
     grid: tuple[Size, ...]
     threads: Size
     producer_threads: Size = 0
     decided_by: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def block_threads(self) -> Size:

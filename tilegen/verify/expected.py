@@ -28,8 +28,10 @@ def expected(instance: Instance) -> list[dict[str, Any]]:
 
 
 def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
+    known = {**dims, "sm_count": plan.target.part.sm_count}
+
     def at(size: Any) -> int:
-        return int(evaluate(size, dims))
+        return int(evaluate(size, known))
 
     return {
         "name": kernel.name,
@@ -45,7 +47,7 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
                 "dtype": buffer.dtype,
             }
             for buffer in kernel.buffers
-            if buffer.scope is not Scope.GLOBAL and buffer.count == 1
+            if buffer.scope is not Scope.GLOBAL and buffer.count == 1 and not buffer.by_compiler
         },
         "gemms": [
             {

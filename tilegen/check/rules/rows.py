@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, text_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import add, at_most, divides, multiply, to_text
+from tilegen.expr import add, any_of, at_most, divides, multiply, to_text
 from tilegen.lowering.legal import is_power_of_two
-from tilegen.lowering.reduction import fragment_tile_ok
 from tilegen.lowering.registers import ROW_OVERHEAD, launch_limit
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.resources import fragment_registers
@@ -52,7 +51,7 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, buffer in _row_fragments(plan):
         at = _at(buffer)
         yield Obligation(
-            pointwise(fragment_tile_ok, *buffer.shape, kernel.launch.threads),
+            any_of(at_most(buffer.elements, kernel.launch.threads), divides(kernel.launch.threads, buffer.elements)),
             at=at,
             label=text_of(
                 lambda values, b, k: (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import formula_to_tilelang, formula_to_torch, repeated_terms, to_python
-from tilegen.families.row_norm.plan import STATISTICS, has_row_layout, inputs, vector
+from tilegen.families.row_norm.plan import STATISTICS, column_tensors, has_row_layout, inputs, vector
 from tilegen.plan.build import dtype_bindings
 from tilegen.plan.instances import listed_values
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tilegen.plan.model import Case
     from tilegen.spec.model import Spec, Tensor
 
-PARAMETERS = ("BLOCK_C", "BLOCK_M", "threads", "blocks_per_sm")
+PARAMETERS = ("BLOCK_C", "BLOCK_M", "threads", "preload", "blocks_per_sm")
 
 
 def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
@@ -40,6 +40,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "dtypes": spec.dtypes("x"),
         "parameters": [(tensor.name, shape_text(tensor)) for tensor in (*read, spec.tensor("y"))],
         "dtype_of": {tensor.name: dtype_text(spec, tensor) for tensor in spec.tensors},
+        "columns": [(tensor.name, dtype_text(spec, tensor)) for tensor in column_tensors(spec)],
         "statistics": statistics,
         "statistics_lines": statistics_lines(compute.norm, compute.eps, compute.accum),
         "formula_text": f"y = {compute.y.text}",
@@ -63,6 +64,8 @@ def element_names(spec: Spec, read: tuple[Tensor, ...], statistics: list[str]) -
         tensor.name: f'T.cast({tensor.name}[{", ".join(index[to_python(extent)] for extent in tensor.shape)}], "{accum}")'
         for tensor in read
     }
+    for tensor in column_tensors(spec):
+        names[tensor.name] = f'T.cast({tensor.name}_column[j], "{accum}")'
     names["x"] = f'T.cast(x_row[i, j], "{accum}")'
     return {**names, **{statistic: f"{statistic}[i]" for statistic in statistics}}
 

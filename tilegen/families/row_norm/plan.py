@@ -54,6 +54,7 @@ def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping
     given.setdefault("BLOCK_C", 16 * vector(dtypes))
     lanes = maximum(floor_div(given["BLOCK_C"], vector(dtypes)), 1)
     given.setdefault("BLOCK_M", maximum(floor_div(given["threads"], lanes), 1))
+    given.setdefault("preload", True)
     given.setdefault("blocks_per_sm", 1)
     return {name: value for name, value in given.items() if name not in tiles}
 
@@ -101,7 +102,11 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
     return KernelPlan(
         name=spec.kernel,
         launch=Launch(grid=(ceil_div(m, block_m),), threads=tiles["threads"], decided_by=("dims.M",)),
-        buffers=(*_global(spec, dtypes), *_fragments(spec, dtypes, block_m, width, own_layout)),
+        buffers=(
+            *_global(spec, dtypes),
+            *_fragments(spec, dtypes, block_m, width, own_layout),
+            *(_columns(spec, dtypes, width) if tiles["preload"] else ()),
+        ),
         body=_program(spec, block_m, width),
         row_passes=(rows,) if own_layout else (),
     )
@@ -126,6 +131,20 @@ def _fragments(
         Buffer("x_row", Scope.FRAGMENT, tile, dtypes["x"], 1, keys, "rows of x", annotated=own_layout),
         Buffer("term", Scope.FRAGMENT, tile, accum, 1, keys, "what a reduction adds up", annotated=own_layout),
         *(Buffer(name, Scope.FRAGMENT, (block_m,), accum, 1, keys[:1], "one a row") for name in statistics),
+    )
+
+
+def column_tensors(spec: Spec) -> tuple[Tensor, ...]:
+    """The inputs that have one value for each column: gamma, beta and the like."""
+    return tuple(tensor for tensor in inputs(spec) if tensor.shape == (symbol("C"),))
+
+
+def _columns(spec: Spec, dtypes: Mapping[str, str], width: Size) -> tuple[Buffer, ...]:
+    return tuple(
+        Buffer(
+            f"{tensor.name}_row", Scope.FRAGMENT, (width,), dtypes[tensor.name], 1, ("tile.BLOCK_C",), "one a column"
+        )
+        for tensor in column_tensors(spec)
     )
 
 

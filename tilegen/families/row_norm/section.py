@@ -73,6 +73,11 @@ SECTION = FamilySection(
         "BLOCK_M": TileParam("rows of a block", step=1),
         "BLOCK_C": TileParam("columns that the lanes of a row take in one sweep: 16 bytes each"),
         "threads": TileParam("threads of a block", step=32),
+        "preload": TileParam(
+            "read the column tensors together with x, not where they are used: their latency is hidden, for more registers",
+            kind="bool",
+            default="true",
+        ),
         "blocks_per_sm": TileParam("blocks that registers must leave room for on one SM", default="1", step=1),
     },
     schedules={
