@@ -119,7 +119,7 @@ def lower_facts(prim_func: Any, target: Target, pass_configs: Mapping[str, Any] 
         try:
             with (
                 tvm.target.Target(target.tvm_target) as tvm_target,
-                tilelang.transform.PassContext(opt_level=3, config=dict(pass_configs or {})),
+                tilelang.transform.PassContext(opt_level=3, config={**_own_configs(prim_func), **(pass_configs or {})}),
             ):
                 artifact = tilelang.lower(prim_func, target=tvm_target)
         except Exception as error:
@@ -134,6 +134,12 @@ def lower_facts(prim_func: Any, target: Target, pass_configs: Mapping[str, Any] 
         source=source,
         warnings=_warnings(lines),
     )
+
+
+def _own_configs(prim_func: Any) -> dict[str, Any]:
+    """What the kernel's own T.annotate_pass_configs asks for; `tilelang.compile` obeys it, `tilelang.lower` does not."""
+    attributes = prim_func.attrs or {}
+    return dict(attributes["tilelang_pass_configs"]) if "tilelang_pass_configs" in attributes else {}
 
 
 def _kernel(function: Any) -> KernelFacts:

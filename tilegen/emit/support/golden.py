@@ -97,9 +97,9 @@ def lowering_facts(prim_func, arch):
     import tilelang
     from tilelang import tvm
 
-    from ._runtime import tilelang_target
+    from ._runtime import pass_context, tilelang_target
 
-    with tvm.target.Target(tilelang_target(arch)) as target:
+    with tvm.target.Target(tilelang_target(arch)) as target, pass_context(prim_func):
         artifact = tilelang.lower(prim_func, target=target)
     source = artifact.kernel_source
     kernels = {}
