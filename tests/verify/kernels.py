@@ -74,13 +74,15 @@ def not_a_kernel() -> Any:
     return main
 
 
-def simple_gemm(block_m: int = 128) -> Any:
+def simple_gemm(block_m: int = 128, block_n: int = 128) -> Any:
     @T.prim_func
-    def main(A: T.Tensor((960, 64), "float16"), B: T.Tensor((64, 128), "float16"), C: T.Tensor((960, 128), "float32")):
+    def main(
+        A: T.Tensor((960, 64), "float16"), B: T.Tensor((64, block_n), "float16"), C: T.Tensor((960, block_n), "float32")
+    ):
         with T.Kernel(T.ceildiv(960, block_m), threads=256 if block_m == 128 else 128) as by:
             A_s = T.alloc_shared((block_m, 64), "float16")
-            B_s = T.alloc_shared((64, 128), "float16")
-            acc = T.alloc_fragment((block_m, 128), "float32")
+            B_s = T.alloc_shared((64, block_n), "float16")
+            acc = T.alloc_fragment((block_m, block_n), "float32")
             T.copy(A[by * block_m, 0], A_s)
             T.copy(B, B_s)
             T.gemm(A_s, B_s, acc, clear_accum=True)

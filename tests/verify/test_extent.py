@@ -14,6 +14,8 @@ from tilegen.verify.extent import ExtentError, evaluate, extent_equal, extent_na
         ("(m // 128)", "ceildiv(m, 128)", False),
         ("((h * 2) - (h % 2))", "h // 2 * 4 + h % 2", True),
         ("max((s // n), 1)", "s // n if s >= n else 1", True),
+        ("(m // 192)", "(m + 1) // 192", False),
+        ("((m + 191) // 192)", "ceildiv(m, 192)", True),
         (64, 64, True),
         (64, "m", False),
         ("(a * b)", "(b * a)", True),

@@ -12,7 +12,9 @@ Where the loop is pipelined by `cp.async`, each copy is issued right after the l
 iteration less ahead. The iterations that are left over after the loop are written out, two or more of them as a loop
 whose waits count down. If the trip count is not a constant that loop stays, and the compiler stops on a wait for a
 number of groups that is no constant ("Downcast from tirx.Sub to ir.IntImm failed"). A schedule with every copy one
-iteration ahead (`double_buffer`) has one iteration left over, and lowers; it needs two versions of each buffer.
+iteration ahead (`double_buffer`) has one iteration left over, and lowers; it needs two versions of each buffer. Given
+together with `num_stages = 2` it leaves a warp-specialised loop as it is. On HIP, where `num_stages` is dropped, an
+explicit schedule is not: it doubles the buffers, so keep it off there.
 
 Warp specialisation happens with one stage too, and whatever the number of threads: a block that is no whole number of
 warp groups reallocates registers in part of one.

@@ -19,8 +19,8 @@ REGISTER_GRANULE = 8
 
 WGMMA_OVERHEAD = 26
 """Registers that a WGMMA needs beside its accumulators. ptxas 13.0 refuses an instruction that does not fit the launch
-bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). It also is what spilling
-starts from: 208 accumulators of 240 registers do not spill, 224 do."""
+bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). Spilling also
+starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 
 ROW_OVERHEAD = 36
 """Registers that a row norm needs beside the rows that it holds: 32 to 36 were seen for float16 rows of 512 to 3,072
@@ -57,6 +57,10 @@ MEASUREMENTS = (
     SpillMeasurement("gemm 192x320", "sm_90a", 384, True, 160, True, 640),
     SpillMeasurement("gemm 256x128", "sm_90a", 512, True, 64, False, 0),
     SpillMeasurement("gemm 256x192", "sm_90a", 512, True, 96, True, 368),
+    SpillMeasurement("gemm 256x224", "sm_90a", 256, True, 224, True, 448),
+    SpillMeasurement("gemm 128x96", "sm_80", 128, False, 96, False, 0),
+    SpillMeasurement("gemm 128x192", "sm_80", 128, False, 192, True, 72),
+    SpillMeasurement("gemm 128x256", "sm_80", 256, False, 128, False, 0),
     SpillMeasurement("gemm 128x256", "sm_80", 128, False, 256, True, 1272),
     SpillMeasurement("gemm 128x160", "sm_80", 128, False, 160, False, 0),
     SpillMeasurement("gemm 128x160", "sm_80", 256, False, 80, False, 0),
@@ -93,7 +97,7 @@ def wgmma_registers(n: int, accumulator_bytes: int) -> int:
 
 
 def mma_operand_registers(rows: int, columns: int) -> int:
-    """Registers a thread that the operands of one K step take for a warp's tile: 256 bits a row of A and a column of B."""
+    """Registers a thread that one K step takes of a warp's tile: 256 bits a row of A and a column of B."""
     return (rows + columns) * 32 // (32 * REGISTER_BYTES)
 
 

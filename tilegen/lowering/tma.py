@@ -15,7 +15,7 @@ What happens where it cannot depends on who asked:
   makes the load an ordinary one, silently; a box that does not split stops the compiler;
 * a plain `T.copy` out of shared memory becomes an ordinary store, silently, in both cases;
 * a plain `T.copy` into shared memory outside such a loop never uses TMA;
-* `T.tma_copy` stops the compiler in every case.
+* `T.tma_copy` stops the compiler in every case, on a CUDA chip without TMA too; on HIP it is an ordinary copy, silently.
 
 A stride that is only known at run time passes all of this and fails at the first call, if it is no multiple of 16
 bytes: the caller must prove it.

@@ -111,7 +111,7 @@ def representative(dim: Dim) -> int:
     return max((2**exponent for exponent in range(13) if dim.contains(2**exponent)), default=dim.range.lo or 1)
 
 
-TILE_SIZES = range(16, 513)
+TILE_SIZES = range(16, 513, 16)
 WAVES_TRIED = 66
 
 

@@ -2,9 +2,9 @@
 
 The IR of a kernel says `(m + 128 - 1) // 128`, the plan says `ceiling(m / 128)`. Both sides give what they have: the
 IR its extent as a Python expression in the names of the dims, the plan an integer, such an expression, or a function
-of the dims. They are equal if both give the same value at every point of a grid of awkward sizes. Sizes of tiles are
-linear in each dim up to rounding, and the grid has the values on both sides of every rounding that tiles up to 256
-make; so two that differ anywhere differ here. It is a test of equality, not a proof.
+of the dims. They are equal if both give the same value at every point of a grid of awkward sizes: small ones, powers of
+two and their neighbours, and the neighbours of every number that stands in either text, since a size is linear in each
+dim up to rounding to tiles, and the tiles stand there. It is a test of equality, not a proof.
 
 The language: integers, names, + - * // % and unary minus, comparisons, `and or not`, `a if c else b`, and the
 functions min, max, ceildiv, abs. It is evaluated by walking Python's syntax tree: nothing is ever executed.
@@ -14,6 +14,7 @@ import ast
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from math import gcd, prod
 
 Extent = int | str
 """An integer, or a Python expression in the names of the dims."""
@@ -21,6 +22,7 @@ Expected = int | str | Callable[..., int]
 
 SAMPLES = (1, 2, 3, 15, 16, 17, 31, 32, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1000, 4097, 65_536, 1_048_575)
 MAX_POINTS = 4096
+MAX_TILE = 65_536
 MAX_LENGTH = 4096
 
 
@@ -36,8 +38,11 @@ def extent_equal(extent: Extent, expected: Expected, samples: Mapping[str, Seque
     """
     if isinstance(extent, int) and isinstance(expected, int):
         return extent == expected
-    names = sorted(extent_names(extent) | (extent_names(expected) if isinstance(expected, int | str) else set()))
-    return all(evaluate(extent, point) == _value(expected, point) for point in _points(names, samples or {}))
+    texts = [extent, *([] if callable(expected) else [expected])]
+    names = sorted(set().union(*map(extent_names, texts)))
+    axis = tuple(sorted({*SAMPLES, *(n for text in texts for n in _around_literals(text))}))
+    axes = [tuple((samples or {}).get(name, axis)) for name in names]
+    return all(evaluate(extent, point) == _value(expected, point) for point in _points(names, axes))
 
 
 def evaluate(extent: Extent, dims: Mapping[str, int]) -> int:
@@ -63,15 +68,21 @@ def _value(expected: Expected, point: Mapping[str, int]) -> int:
     return int(expected(**point)) if callable(expected) else evaluate(expected, point)
 
 
-def _points(names: Sequence[str], samples: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+def _around_literals(extent: Extent) -> set[int]:
+    """One and two times each tile-sized number of the text, and their neighbours."""
+    if isinstance(extent, int):
+        return set()
+    literals = {n.value for n in ast.walk(_parse(extent)) if isinstance(n, ast.Constant) and isinstance(n.value, int)}
+    tiles = [n for n in literals if 2 <= n <= MAX_TILE]
+    return {times * n + beside for n in tiles for times in (1, 2) for beside in (-1, 0, 1)}
+
+
+def _points(names: Sequence[str], axes: Sequence[tuple[int, ...]]) -> list[dict[str, int]]:
     """All combinations, or as many as `MAX_POINTS` spread evenly over them."""
-    axes = [tuple(samples.get(name, SAMPLES)) for name in names]
-    total = 1
-    for axis in axes:
-        total *= len(axis)
+    total = prod(len(axis) for axis in axes)
     stride = -(-total // MAX_POINTS)
-    # A stride that shares no factor with an axis visits all of its values.
-    while stride > 1 and any(len(axis) % d == 0 and stride % d == 0 for axis in axes for d in range(2, len(axis) + 1)):
+    # A stride that shares no factor with any axis visits all of its values.
+    while stride > 1 and any(gcd(stride, len(axis)) > 1 for axis in axes):
         stride += 1
     chosen = itertools.islice(itertools.product(*axes), 0, None, stride)
     return [dict(zip(names, point, strict=True)) for point in chosen]

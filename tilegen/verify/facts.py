@@ -284,8 +284,8 @@ def _reason(error: BaseException) -> str:
 def _captured_stderr() -> Iterator[list[str]]:
     """Collects what C++ writes to file descriptor 2. For the whole process: lower in one thread at a time."""
     lines: list[str] = []
-    logger = logging.getLogger("tilelang")
-    quiet, logger.disabled = logger.disabled, True
+    logged = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     sys.stderr.flush()
     saved = os.dup(2)
     with tempfile.TemporaryFile() as log:
@@ -293,7 +293,7 @@ def _captured_stderr() -> Iterator[list[str]]:
         try:
             yield lines
         finally:
-            logger.disabled = quiet
+            logging.disable(logged)
             sys.stderr.flush()
             os.dup2(saved, 2)
             os.close(saved)

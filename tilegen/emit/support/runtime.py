@@ -149,7 +149,7 @@ def _signature(argument):
     return argument if argument is None or isinstance(argument, (bool, int)) else type(argument)
 
 
-def check_tensor(op, name, tensor, shape, dtypes, device=None):
+def check_tensor(op, name, tensor, shape, dtypes, device=None, alignment=16):
     """Raises unless ``tensor`` is a contiguous CUDA tensor with one of ``dtypes`` and of ``shape``.
 
     In ``shape`` None stands for any extent, and a leading ... for any axes.
@@ -171,8 +171,8 @@ def check_tensor(op, name, tensor, shape, dtypes, device=None):
             f"{op}: `{name}` has strides {tensor.stride()}; the kernel reads it row by row, so it must be contiguous: "
             f"pass {name}.contiguous()"
         )
-    if tensor.data_ptr() % 16:
-        raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of 16 bytes")
+    if tensor.data_ptr() % alignment:
+        raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of {alignment} bytes")
 
 
 def _fits(got, want):

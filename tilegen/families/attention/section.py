@@ -32,14 +32,16 @@ MLA_DECODE = FamilySection(
         "D_rope": DimRole("width of the rotary part of the key"),
     },
     tensors={
-        "q": TensorRole("latent part of the queries", ("B H D_nope",), dtypes=_DTYPES),
-        "q_pe": TensorRole("rotary part of the queries", ("B H D_rope",), same_as="q"),
-        "kv": TensorRole("latent cache, key and value", ("B S D_nope",), same_as="q"),
-        "k_pe": TensorRole("rotary part of the keys", ("B S D_rope",), same_as="q"),
-        "out": TensorRole("output", ("B H D_nope",), same_as="q", output=True),
-        "lse": TensorRole(
-            "log of the sum of exp of the scores, natural logarithm", ("B H",), ("float32",), optional=True, output=True
+        "q_nope": TensorRole("latent part of the queries", ("B H D_nope",), dtypes=_DTYPES),
+        "q_pe": TensorRole("rotary part of the queries", ("B H D_rope",), same_as="q_nope"),
+        "kv": TensorRole(
+            "cache: the latent, which is key and value, then the rotary part of the key",
+            ("B S D_nope+D_rope",),
+            same_as="q_nope",
         ),
+        "seq_lens": TensorRole("keys of each sequence", ("B",), ("int32",)),
+        "out": TensorRole("output", ("B H D_nope",), same_as="q_nope", output=True),
+        "lse": TensorRole("natural logarithm of the sum of exp of the scores", ("B H",), ("float32",), output=True),
     },
     tile={
         "BLOCK_H": TileParam("heads of a block"),
@@ -62,7 +64,6 @@ MLA_DECODE = FamilySection(
     schedules={
         "plain": "one key block after the other; TileLang arranges producer and consumers",
         "delayed": "two warp groups; the second holds its half of P V back, to fill the tensor cores during softmax",
-        "seesaw": "two warp groups on alternate key blocks; each owns one half of the output",
     },
     example="""\
 [dims]
@@ -72,13 +73,13 @@ S = { dynamic = true, max = 1_048_576, doc = "keys of a sequence" }
 D_nope = { values = [512] }
 D_rope = { values = [64] }
 
-[tensors]                      # these are the defaults; lse is there only if named
-q    = { shape = "B H D_nope", dtype = ["float16", "bfloat16"] }
-q_pe = { shape = "B H D_rope", dtype = "same_as(q)" }
-kv   = { shape = "B S D_nope", dtype = "same_as(q)" }
-k_pe = { shape = "B S D_rope", dtype = "same_as(q)" }
-out  = { shape = "B H D_nope", dtype = "same_as(q)" }
-lse  = { shape = "B H", dtype = "float32" }
+[tensors]                      # these are the defaults
+q_nope   = { shape = "B H D_nope", dtype = ["float16", "bfloat16"] }
+q_pe     = { shape = "B H D_rope", dtype = "same_as(q_nope)" }
+kv       = { shape = "B S D_nope+D_rope", dtype = "same_as(q_nope)" }
+seq_lens = { shape = "B", dtype = "int32" }
+out      = { shape = "B H D_nope", dtype = "same_as(q_nope)" }
+lse      = { shape = "B H", dtype = "float32" }
 
 [compute]
 accum = "float32"

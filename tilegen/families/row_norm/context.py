@@ -65,7 +65,8 @@ def element_names(spec: Spec, read: tuple[Tensor, ...], statistics: list[str]) -
         for tensor in read
     }
     for tensor in column_tensors(spec):
-        names[tensor.name] = f'T.cast({tensor.name}_column[j], "{accum}")'
+        at_hand = f"{tensor.name}_row[j] if preload else {tensor.name}[j]"
+        names[tensor.name] = f'T.cast({at_hand}, "{accum}")'
     names["x"] = f'T.cast(x_row[i, j], "{accum}")'
     return {**names, **{statistic: f"{statistic}[i]" for statistic in statistics}}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, symbol
 from tilegen.lowering.legal import is_power_of_two
+from tilegen.lowering.shared_memory import workspace_bytes
 from tilegen.plan.model import (
     ITEMSIZE,
     Buffer,
@@ -106,6 +107,7 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
             *_global(spec, dtypes),
             *_fragments(spec, dtypes, block_m, width, own_layout),
             *(_columns(spec, dtypes, width) if tiles["preload"] else ()),
+            *_workspaces(spec, tiles, dtypes),
         ),
         body=_program(spec, block_m, width),
         row_passes=(rows,) if own_layout else (),
@@ -131,6 +133,29 @@ def _fragments(
         Buffer("x_row", Scope.FRAGMENT, tile, dtypes["x"], 1, keys, "rows of x", annotated=own_layout),
         Buffer("term", Scope.FRAGMENT, tile, accum, 1, keys, "what a reduction adds up", annotated=own_layout),
         *(Buffer(name, Scope.FRAGMENT, (block_m,), accum, 1, keys[:1], "one a row") for name in statistics),
+    )
+
+
+def _workspaces(spec: Spec, tiles: Mapping[str, Any], dtypes: Mapping[str, str]) -> tuple[Buffer, ...]:
+    """What a reduction across more than one warp adds up in: one value a thread, for each reduction in its turn."""
+    threads, block_c = tiles["threads"], tiles["BLOCK_C"]
+    if not isinstance(threads, int) or not isinstance(block_c, int):
+        return ()
+    accum = spec.compute.accum  # type: ignore[attr-defined]
+    nbytes = workspace_bytes(block_c // vector(dtypes), threads, ITEMSIZE[accum])
+    if not nbytes:
+        return ()
+    return tuple(
+        Buffer(
+            f"{statistic}_workspace",
+            Scope.SHARED,
+            (threads,),
+            accum,
+            decided_by=("tile.threads",),
+            life=(2 * turn, 2 * turn),
+            by_compiler=True,
+        )
+        for turn, (_, statistic) in enumerate(STATISTICS[spec.compute.norm])  # type: ignore[attr-defined]
     )
 
 

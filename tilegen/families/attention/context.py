@@ -1,0 +1,76 @@
+"""What the attention templates print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.emit.tiles import tile_tables
+from tilegen.expr import formula_to_torch
+from tilegen.families.attention import combine
+from tilegen.families.attention.decode import MAX_SPLIT, NEVER
+from tilegen.plan.instances import listed_values
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import Case
+    from tilegen.spec.model import Spec
+
+POLICIES = {"square": "Square", "full_row": "FullRow", "full_col": "FullCol"}
+PARAMETERS = ("BLOCK_H", "BLOCK_N", "threads", "stages")
+INPUTS = ("q_nope", "q_pe", "kv", "seq_lens")
+
+
+def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
+    """Names and formulas of the kernel, and the tile parameters that each factory takes."""
+    compute: Any = spec.compute
+    cases = [case for cases in by_arch.values() for case in cases]
+    policies = sorted({case.tiles["policy"] for case in cases})
+    parameters = (*PARAMETERS, *(("policy",) if len(policies) > 1 else ()))
+    lines = {name: spec.span(f"tile.{name}").line for name in spec.tile}
+    return {
+        "title": f"{spec.kernel}: MLA decode, one query a sequence over a latent cache; B and S dynamic.",
+        "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up"),
+        "accum": compute.accum,
+        "scale": formula_to_torch(compute.scale.expr, {}),
+        "scale_text": compute.scale.text,
+        "dtypes": spec.dtypes("q_nope"),
+        "factory_parameters": [*parameters, "split"],
+        "policies": len(policies) > 1,
+        "policy_name": POLICIES[policies[0]],
+        # The number of splits is an argument of the call; the kernel is compiled for having any, or none.
+        "tables": tile_tables(by_arch, lines, ("schedule", *parameters, "num_split")),
+        "never": repr(NEVER).replace("e+", "e"),
+        "max_split": MAX_SPLIT,
+        "unroll": combine.UNROLL,
+        "combine_threads": combine.THREADS,
+        "heads_text": _values(spec, "H"),
+        "widths": _widths(spec),
+        "widths_defaults": ", ".join(_default(spec, name) for name in ("D_nope", "D_rope")),
+        "key_block": max(case.tiles["BLOCK_N"] for case in cases),
+    }
+
+
+def _default(spec: Spec, name: str) -> str:
+    """A parameter with the dim's value, where it has one alone."""
+    values = listed_values(spec.dim(name))
+    return f"{name}={values[0]}" if len(values) == 1 else name
+
+
+def _widths(spec: Spec) -> str:
+    """The least listed widths, as keyword arguments."""
+    return ", ".join(f"{name}={min(listed_values(spec.dim(name)))}" for name in ("D_nope", "D_rope"))
+
+
+def _values(spec: Spec, name: str) -> str:
+    values = listed_values(spec.dim(name))
+    return f"({values[0]},)" if len(values) == 1 else str(values)
+
+
+def golden_cases(spec: Spec) -> list[dict[str, Any]]:
+    """Two sequences of a key block and one key more, for the fewest heads, in each dtype."""
+    dims = {name: min(listed_values(spec.dim(name))) for name in ("H", "D_nope", "D_rope")}
+    dims = {"B": 2, "H": dims["H"], "S": 65, "D_nope": dims["D_nope"], "D_rope": dims["D_rope"]}
+    return [
+        {"name": f"{dtype}-B2-H{dims['H']}-S65", "dims": dims, "dtype": dtype, "seed": 0}
+        for dtype in spec.dtypes("q_nope")
+    ]
