@@ -31,6 +31,15 @@ def mapping_text(head: str, pairs: Sequence[tuple[str, str]], indent: int) -> st
     return f"{head}{{\n" + "".join(f'{inner}"{name}": {value},\n' for name, value in pairs) + " " * indent + "}"
 
 
+def list_text(head: str, items: Sequence[str], indent: int) -> str:
+    """``head[a, b]``, one item a line where it does not fit at ``indent``."""
+    flat = f"{head}[{', '.join(items)}]"
+    if indent + len(flat) <= WIDTH:
+        return flat
+    inner = " " * (indent + 4)
+    return f"{head}[\n" + "".join(f"{inner}{item},\n" for item in items) + " " * indent + "]"
+
+
 def call_text(head: str, arguments: Sequence[str], tail: str, indent: int) -> str:
     """``head(arguments)tail``, one argument a line where it does not fit at ``indent``."""
     flat = f"{head}({', '.join(arguments)}){tail}"

@@ -154,7 +154,7 @@ def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
     if tma is None:
         return
     transfers = [(kernel, copy, copy.src, explicit) for kernel, copy, explicit in tma_loads(plan)]
-    transfers += [(kernel, copy, copy.dst, False) for kernel, copy in tma_stores(plan)]
+    transfers += [(kernel, copy, copy.dst, copy.explicit_tma) for kernel, copy in tma_stores(plan)]
     for kernel, copy, name, explicit in transfers:
         pitch = copy.row_pitch
         if pitch is None:

@@ -330,6 +330,9 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
         counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
         largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+        if len({kernel.buffer(name).owners for name in counts}) == 1 and largest.owners not in (None, threads):
+            # Each warp group holds its own: a thread has one of them.
+            counts = {largest.name: counts[largest.name]}
         yield Obligation(
             at_most(add(*counts.values()), budget - overhead),
             at=largest.decided_by[-1] if largest.decided_by else "tile",

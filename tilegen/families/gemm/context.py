@@ -11,7 +11,7 @@ from tilegen.plan.instances import listed_values
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
-    from tilegen.spec.model import Dim, Spec, Tensor
+    from tilegen.spec.model import Spec, Tensor
 
 POLICIES = {"square": "Square", "full_row": "FullRow", "full_col": "FullCol"}
 
@@ -115,7 +115,7 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
             "N": "acc.shape[1]",
             "K": f"a.shape[{0 if is_transposed(spec, 'a') else 1}]",
         },
-        "static_values_of": {dim.name: values_text(dim) for dim in spec.dims if not dim.dynamic},
+        "test_shapes": _test_shapes(spec),
         "dtypes_of": {
             name: "(a.dtype,)" if dtype_text(spec, spec.tensor(name)) == "dtype" else f"(torch.{spec.dtypes(name)[0]},)"
             for name in (*inputs, "c")
@@ -222,9 +222,11 @@ def gemm_call(spec: Spec, policies: set[str]) -> str:
     return f"T.gemm({', '.join(arguments)})"
 
 
-def values_text(dim: Dim) -> str:
-    values = listed_values(dim)
-    return f"({values[0]},)" if len(values) == 1 else str(values)
+def _test_shapes(spec: Spec) -> list[str]:
+    """(N, K) pairs in which every listed size stands at least once, the smallest first."""
+    columns, depths = (sorted(listed_values(spec.dim(name))) for name in ("N", "K"))
+    count = max(len(columns), len(depths))
+    return [str((columns[i % len(columns)], depths[i % len(depths)])) for i in range(count)]
 
 
 def product_text(spec: Spec) -> str:
