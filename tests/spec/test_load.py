@@ -141,7 +141,7 @@ def test_a_target_overrides_part_of_the_tile() -> None:
     chosen = s.schedule_for("sm_80")
     assert chosen is not None
     assert ([rule.use for rule in chosen.rules], s.schedule_for("sm_90a")) == (["plain"], None)
-    assert list(s.tile_for("sm_80"))[0] == "schedule"
+    assert next(iter(s.tile_for("sm_80"))) == "schedule"
 
 
 def test_without_a_target_the_spec_is_for_sm_90a() -> None:

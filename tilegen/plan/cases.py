@@ -73,7 +73,9 @@ def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], spec:
         yield case
         return
     name, rest = names[0], names[1:]
-    mentioned = any(name in _mentions(rule.use) | _mentions(rule.when) for other in rest for rule in values[other].rules)
+    mentioned = any(
+        name in _mentions(rule.use) | _mentions(rule.when) for other in rest for rule in values[other].rules
+    )
     if name in case.tiles or (ignored(spec, name, case.tiles.get("schedule")) and not mentioned):
         yield from _extend(case, rest, values, spec)
         return

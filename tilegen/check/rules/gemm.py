@@ -443,7 +443,11 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or found.n >= min(64, n // found.partition.n)
+            return (
+                not isinstance(found, GemmPath)
+                or found.instruction != "wgmma"
+                or found.n >= min(64, n // found.partition.n)
+            )
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             sizes = _sizes(gemm, threads, values)

@@ -103,9 +103,11 @@ def lowering_facts(prim_func, arch):
     import tilelang
     from tilelang import tvm
 
-    from ._runtime import pass_context, tilelang_target
+    from ._runtime import tilelang_target
 
-    with tvm.target.Target(tilelang_target(arch)) as target, pass_context(prim_func):
+    # tilelang.lower, unlike tilelang.compile, ignores what T.annotate_pass_configs wrote into the prim_func.
+    config = dict(prim_func.attrs.get("tilelang_pass_configs", {}))
+    with tvm.target.Target(tilelang_target(arch)) as target, tilelang.transform.PassContext(config=config):
         artifact = tilelang.lower(prim_func, target=target)
     source = artifact.kernel_source
     kernels = {}

@@ -211,17 +211,10 @@ def kernel_source(prim_func, arch):
     import tilelang
     from tilelang import tvm
 
-    with tvm.target.Target(tilelang_target(arch)) as target, pass_context(prim_func):
+    # tilelang.lower, unlike tilelang.compile, ignores what T.annotate_pass_configs wrote into the prim_func.
+    config = dict(prim_func.attrs.get("tilelang_pass_configs", {}))
+    with tvm.target.Target(tilelang_target(arch)) as target, tilelang.transform.PassContext(config=config):
         return tilelang.lower(prim_func, target=target).kernel_source
-
-
-def pass_context(prim_func):
-    """The pass context that ``tilelang.compile`` gives a kernel: what its T.annotate_pass_configs asks for."""
-    from tilelang import tvm
-
-    attributes = prim_func.attrs or {}
-    configs = dict(attributes["tilelang_pass_configs"]) if "tilelang_pass_configs" in attributes else {}
-    return tvm.transform.PassContext(opt_level=3, config=configs)
 
 
 def latency_ms(call, warmup=10, repeat=50):

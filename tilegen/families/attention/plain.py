@@ -106,9 +106,7 @@ def _rows_cross_warps(decode: Decode) -> bool:
     sizes = (decode.block_h, decode.block_n, decode.rotary, decode.tiles["threads"])
     if not all(isinstance(size, int) for size in sizes):
         return True
-    path = gemm_path(
-        decode.target, *sizes, decode.tiles["policy"], decode.dtype, decode.accum, transpose_b=True
-    )
+    path = gemm_path(decode.target, *sizes, decode.tiles["policy"], decode.dtype, decode.accum, transpose_b=True)
     return isinstance(path, GemmRefusal) or path.partition.n > 1
 
 

@@ -85,7 +85,9 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
                 *(f"{scalar.name}: {'float' if scalar.dtype.startswith('float') else 'int'}" for scalar in scalars),
             ]
         ),
-        "described_scalars": {scalar.name: scalar.dtype + (f", {scalar.doc}" if scalar.doc else "") for scalar in scalars},
+        "described_scalars": {
+            scalar.name: scalar.dtype + (f", {scalar.doc}" if scalar.doc else "") for scalar in scalars
+        },
         "described": {
             name: f"{shapes.get(name) or check[kinds[name]]}, {' or '.join(spec.dtypes(name))}"
             for name in (*inputs, "c")

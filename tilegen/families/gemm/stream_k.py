@@ -70,7 +70,9 @@ def _tiles(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any], swap
     return (
         Buffer("a_shared", Scope.SHARED, (stages, *a_shape), dtypes["a"], 1, (s, m, k), "tiles of a", (1, 1), SWIZZLED),
         Buffer("b_shared", Scope.SHARED, (stages, *b_shape), dtypes["b"], 1, (s, n, k), "tiles of b", (1, 1), SWIZZLED),
-        Buffer("c_shared", Scope.SHARED, staged, dtypes["c"], 1, (m, store), "part of c on its way out", (1, 1), SWIZZLED),
+        Buffer(
+            "c_shared", Scope.SHARED, staged, dtypes["c"], 1, (m, store), "part of c on its way out", (1, 1), SWIZZLED
+        ),
         Buffer("before", Scope.SHARED, (1,), "int32", 1, (), "runs that arrived before this one", (1, 1)),
         Buffer(
             "acc",
