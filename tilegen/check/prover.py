@@ -99,8 +99,21 @@ def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
     domain = discretised(domain, (domain.constraint_on(names),), tuple(set(names) - claim.names))
     size = domain.size(names)
     if size is None or size > ENUMERABLE:
+        if _holds_untied(claim, domain):
+            return Outcome(Status.PROVED, "enumeration")
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
     return _enumerate(claim.compiled(names), domain, names)
+
+
+def _holds_untied(claim: Pointwise, domain: Domain) -> bool:
+    """Whether the claim holds at every point of its own names. What ties them to others only takes points away."""
+    own = all_of(*(part for part, mentioned in domain.parts if mentioned <= claim.names))
+    untied = Domain(domain.ranges, own, domain.listed)
+    names = untied.closure(claim.names)
+    size = untied.size(names)
+    if size is None or size > ENUMERABLE:
+        return False
+    return all(_true(claim.holds, dict(zip(names, point, strict=True))) for point in untied.points(names))
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:
