@@ -178,9 +178,13 @@ def _lane_loop(compiler: Compiler, node: Any) -> Step:
             numbers = cache[first, count] = lane_numbers(count, axis, axes, first)
         frame.environment[slot] = numbers
         frame.environment[extent_slot] = count
+        before = (frame.broken, frame.skipped, frame.returned)
         signal = body(frame)
-        if signal is not None:
-            raise UnsupportedError(f"break and return inside `{site.operation}` are not modelled")
+        left = any(
+            now is not then for now, then in zip((frame.broken, frame.skipped, frame.returned), before, strict=True)
+        )
+        if signal is not None or left:
+            raise UnsupportedError(f"break, continue and return inside `{site.operation}` are not modelled")
         for local in written:
             frame.memory[local].collapse(axis)
         return None
