@@ -118,5 +118,5 @@ def break_in_parallel():
 
 @pytest.mark.parametrize("kernel", [return_in_parallel, break_in_parallel])
 def test_leaving_a_parallel_loop_is_refused(kernel):
-    with pytest.raises(UnsupportedError, match="inside `for i in T.Parallel"):
+    with pytest.raises(UnsupportedError, match=r"inside `for i in T\.Parallel"):
         run(kernel(), {"B": np.zeros(64, np.float32)})
