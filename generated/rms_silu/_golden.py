@@ -99,7 +99,9 @@ def lowering_facts(prim_func, arch):
 
     from ._runtime import tilelang_target
 
-    with tvm.target.Target(tilelang_target(arch)) as target:
+    # tilelang.lower, unlike tilelang.compile, ignores what T.annotate_pass_configs wrote into the prim_func.
+    config = dict(prim_func.attrs.get("tilelang_pass_configs", {}))
+    with tvm.target.Target(tilelang_target(arch)) as target, tilelang.transform.PassContext(config=config):
         artifact = tilelang.lower(prim_func, target=target)
     source = artifact.kernel_source
     kernels = {}

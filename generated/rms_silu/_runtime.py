@@ -177,7 +177,9 @@ def kernel_source(prim_func, arch):
     import tilelang
     from tilelang import tvm
 
-    with tvm.target.Target(tilelang_target(arch)) as target:
+    # tilelang.lower, unlike tilelang.compile, ignores what T.annotate_pass_configs wrote into the prim_func.
+    config = dict(prim_func.attrs.get("tilelang_pass_configs", {}))
+    with tvm.target.Target(tilelang_target(arch)) as target, tilelang.transform.PassContext(config=config):
         return tilelang.lower(prim_func, target=target).kernel_source
 
 

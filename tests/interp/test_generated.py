@@ -1,7 +1,7 @@
 """Golden tier 3: the kernels that the specs render to, wrappers included, give the right numbers without a GPU.
 
-The wrapper of a generated kernel is called as it is; only its compiled kernels are replaced by the interpreter, and its questions
-about the device are answered for an H200 or an A100.
+The wrapper of a generated kernel is called as it is; only its compiled kernels are replaced by the interpreter, and its
+questions about the device are answered for an H200 or an A100.
 """
 
 from __future__ import annotations

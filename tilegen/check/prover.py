@@ -6,9 +6,10 @@ dims it mentions have few values; z3 with a time limit. Nothing that runs out of
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -98,8 +99,21 @@ def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
     domain = discretised(domain, (domain.constraint_on(names),), tuple(set(names) - claim.names))
     size = domain.size(names)
     if size is None or size > ENUMERABLE:
+        if _holds_untied(claim, domain):
+            return Outcome(Status.PROVED, "enumeration")
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
     return _enumerate(claim.compiled(names), domain, names)
+
+
+def _holds_untied(claim: Pointwise, domain: Domain) -> bool:
+    """Whether the claim holds at every point of its own names. What ties them to others only takes points away."""
+    own = all_of(*(part for part, mentioned in domain.parts if mentioned <= claim.names))
+    untied = Domain(domain.ranges, own, domain.listed)
+    names = untied.closure(claim.names)
+    size = untied.size(names)
+    if size is None or size > ENUMERABLE:
+        return False
+    return all(_true(claim.holds, dict(zip(names, point, strict=True))) for point in untied.points(names))
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:
@@ -135,8 +149,25 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     if answer == z3.unsat:
         return Outcome(Status.PROVED, "z3")
     if answer != z3.sat:
+        corner = _failing_corner(claim, domain, names)
+        if corner is not None:
+            return Outcome(Status.REFUTED, "corners", corner)
         return Outcome(Status.UNDECIDED, "z3 reached its limit of work")
     return Outcome(Status.REFUTED, "z3", _smallest(solver, variables, domain))
+
+
+def _failing_corner(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[str, int] | None:
+    """A point where the claim fails, among the ends of ranges and the listed values; None if there is none of these."""
+    ends = {
+        name: domain.listed.get(name) or tuple(dict.fromkeys((range_.lo, range_.hi)))
+        for name, range_ in ((name, domain.ranges[name]) for name in names)
+    }
+    if any(None in values for values in ends.values()) or math.prod(map(len, ends.values())) > ENUMERABLE:
+        return None
+    points = replace(domain, listed=ends).points(names)
+    holds = compile_closure(claim, names)
+    failing = next((point for point in points if not _true(holds, point)), None)
+    return None if failing is None else dict(zip(names, failing, strict=True))
 
 
 def _smallest(solver: Any, variables: Mapping[str, Any], domain: Domain) -> dict[str, int]:

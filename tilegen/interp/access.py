@@ -17,7 +17,7 @@ from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks
 from tilegen.interp.memory import Key, LocalStorage, Storage
-from tilegen.interp.number_formats import Array, storage_dtype
+from tilegen.interp.number_formats import Array
 from tilegen.interp.thread_order import threads_of_lanes
 
 
@@ -318,7 +318,3 @@ def _dimensions(indices: Sequence[Code], extent_slots: dict[int, int]) -> tuple[
 
 def _join(numbers: Sequence[int]) -> str:
     return ", ".join(str(number) for number in numbers)
-
-
-def default_value(dtype: str) -> Any:
-    return storage_dtype(dtype).type(0)

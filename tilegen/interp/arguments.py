@@ -9,12 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilegen.interp.compiler import identity
-from tilegen.interp.findings import InvalidKernelError, Site
+from tilegen.interp.findings import InvalidKernelError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
-from tilegen.interp.number_formats import Array, is_float, is_narrow_float, poison, round_to, storage_dtype
+from tilegen.interp.number_formats import Array, is_float, is_narrow_float, round_to, storage_dtype
 from tilegen.interp.program import Parameter, Program
 
 
@@ -220,6 +219,3 @@ def to_float64(array: Array) -> Array:
     if array.dtype.kind == "V" or array.dtype in (ml_dtypes.bfloat16,):
         return array.astype(np.float32).astype(np.float64)
     return array.astype(np.float64)
-
-
-__all__ = ["Bound", "Site", "as_array", "bind", "identity", "poison", "random_array", "to_float64"]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilegen.interp.coroutines import wait_until
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.number_formats import Array
-from tilegen.interp.roles import wait_until
-from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.steps import Signal, Step, operation
 from tilegen.interp.thread_order import new_epoch
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tilegen.interp.arguments import Bound, bind
 from tilegen.interp.barriers import Barriers, GridBarrier
+from tilegen.interp.coroutines import DeadlockError, run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.lanes import as_scalar
@@ -24,7 +25,6 @@ from tilegen.interp.memory import Storage, Watch
 from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
-from tilegen.interp.roles import DeadlockError, run_together
 from tilegen.interp.thread_order import ThreadOrder, new_epoch
 
 Coordinates = tuple[int, ...]

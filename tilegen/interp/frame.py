@@ -13,9 +13,9 @@ from tilegen.interp.number_formats import Array
 
 if TYPE_CHECKING:
     from tilegen.interp.barriers import Barriers, GridBarrier
+    from tilegen.interp.coroutines import Task
     from tilegen.interp.memory import Watch
     from tilegen.interp.races import AccessLog
-    from tilegen.interp.roles import Task
     from tilegen.interp.thread_order import ThreadOrder
 
 

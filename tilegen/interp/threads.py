@@ -13,7 +13,7 @@ from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import THREAD_AXIS, Code, as_scalar
 from tilegen.interp.number_formats import Array, convert
-from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.steps import Signal, Step, operation
 from tilegen.interp.thread_order import new_warp_epoch
 
 if TYPE_CHECKING:

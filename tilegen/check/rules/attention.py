@@ -93,6 +93,7 @@ def _does(kernel: KernelPlan, what: str) -> list[Elementwise]:
     source="tilelang src/cuda/op/copy.cc: elements outside the tensor load as zero, and a score of zero is a score",
     severity=Severity.ERROR,
     today="accepted; 65 keys in blocks of 64: relative error 0.37, 1000 keys: 0.014 (MLA decode, H200)",
+    of_family=True,
 )
 def key_tail(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, maximum_ in _softmaxes(plan):
@@ -117,6 +118,7 @@ def key_tail(plan: TilePlan) -> Iterator[Obligation]:
     source="IEEE 754: -inf minus -inf and 0 / 0 are NaN",
     severity=Severity.ERROR,
     today="accepted; rows whose first block is masked are NaN (9 of 32 rows, a window of 8 keys in blocks of 16)",
+    of_family=True,
 )
 def masked_row(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, _ in _softmaxes(plan):
@@ -190,6 +192,7 @@ def schedule_tiles(plan: TilePlan) -> Iterator[Obligation]:
     source="PTX ISA, barrier: 16 a block, 0 is __syncthreads; tilelang src/cuda/transform: partial syncs count up from 1",
     severity=Severity.ERROR,
     today="TileLang gives the same id out again: two groups of threads wait for each other's barrier",
+    of_family=True,
 )
 def named_barriers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:

@@ -172,7 +172,7 @@ def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
         return
     dynamic = {dim.name for dim in plan.spec.dims if dim.dynamic}
     transfers = [(kernel, copy, copy.src, explicit) for kernel, copy, explicit in tma_loads(plan)]
-    transfers += [(kernel, copy, copy.dst, False) for kernel, copy in tma_stores(plan)]
+    transfers += [(kernel, copy, copy.dst, copy.explicit_tma) for kernel, copy in tma_stores(plan)]
     for kernel, copy, name, explicit in transfers:
         pitch = copy.row_pitch
         if pitch is None or bool(free_names(pitch) & dynamic) is not at_run_time:

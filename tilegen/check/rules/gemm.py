@@ -368,9 +368,16 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
 def _accumulators_of_a_thread(kernel: KernelPlan) -> Iterator[list[str]]:
     """The accumulators that one thread holds together: all of them, or those of each warp group."""
     names = list(dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm)))
-    groups = dict.fromkeys(kernel.buffer(name).warp_group for name in names)
-    for group in groups:
-        yield [name for name in names if kernel.buffer(name).warp_group == group]
+    groups = {name: _holder(kernel, name) for name in names}
+    for group in dict.fromkeys(groups.values()):
+        yield [name for name in names if groups[name] == group]
+
+
+def _holder(kernel: KernelPlan, name: str) -> int | str | None:
+    """Which warp group holds an accumulator: by number, or one of its own for each, or None for all of the block."""
+    buffer = kernel.buffer(name)
+    own = buffer.owners not in (None, kernel.launch.threads)
+    return buffer.warp_group if buffer.warp_group is not None or not own else name
 
 
 def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
@@ -498,6 +505,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     source="tilelang src/op/parallel.cc: layouts of two gemms that share a fragment must agree",
     severity=Severity.ERROR,
     today="TileLang stops with `Layout infer conflict between acc_s and acc_s_cast`",
+    of_family=True,
 )
 def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):

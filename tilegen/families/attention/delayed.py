@@ -187,7 +187,7 @@ def _group_0(decode: Decode) -> tuple[Op, ...]:
         pv,
         *_scores(decode),
         Elementwise("row_sum", ("row_sum",), (decode.block_h,), what=DIVISOR),
-        Elementwise("out", ("acc_left", "row_sum"), (decode.block_h, half)),
+        *_store(decode, ("acc_left",), "row_sum"),
         Elementwise("lse", ("row_max", "row_sum"), (decode.block_h,)),
     )
     start = (Fill("acc_left"), Fill("row_sum"), Fill("row_max", NEVER))
@@ -203,7 +203,7 @@ def _group_1(decode: Decode) -> tuple[Op, ...]:
         *_tail(decode, floor_div(decode.latent, 2)),
         *step,
         Elementwise("row_sum_right", ("row_sum_right",), (decode.block_h,), what=DIVISOR),
-        Elementwise("out", ("acc_middle", "acc_right", "row_sum_right"), (decode.block_h, floor_div(decode.latent, 2))),
+        *_store(decode, ("acc_middle", "acc_right"), "row_sum_right"),
     )
     return (_sequences((Fill("acc_middle"), Fill("acc_right"), _steps(decode, step), *last)),)
 
@@ -271,6 +271,13 @@ def _tail(decode: Decode, columns: Size) -> tuple[Op, ...]:
     if not decode.tiles["split"]:
         return ()
     return (Elementwise("kv_shared", ("seq_lens",), (decode.block_n, columns), what=TAIL),)
+
+
+def _store(decode: Decode, accumulators: tuple[str, ...], divisor: str) -> tuple[Op, ...]:
+    """The last sequence of a part goes through the queries' tile."""
+    half = (decode.block_h, floor_div(decode.latent, 2))
+    leave = Copy("q_shared", "out", half, row_pitch=decode.latent, may_overrun=True, decided_by=(HEADS, LATENT))
+    return (*(Elementwise("q_shared", (name, divisor), half) for name in accumulators), leave)
 
 
 def _product(decode: Decode, a: str, acc: str, columns: Size) -> Gemm:

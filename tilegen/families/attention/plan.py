@@ -29,8 +29,8 @@ def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping
     given.setdefault("policy", "full_col")
     given.setdefault("num_split", "auto")
     given["split"] = given["num_split"] != 1
-    fast = "delayed" if fits(Decode(spec, target, dtypes, given)) else "plain"
-    given["schedule"] = spec.schedule_for(target.arch) or fast
+    if "schedule" not in given:
+        given["schedule"] = "delayed" if fits(Decode(spec, target, dtypes, given)) else "plain"
     return {name: value for name, value in given.items() if name not in tiles}
 
 

@@ -91,7 +91,7 @@ BLOCK_N = 64
 threads = 256
 stages = 2
 policy = "full_col"            # two warp groups, 64 x 256 of the output each
-num_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, { use = "auto" } ]
+num_split = [ { use = 1, when = "S <= 16 * BLOCK_N" }, { use = "auto" } ]
 
 [target.sm_90a]
 """,
