@@ -207,6 +207,8 @@ def workspace_dtype(plan: TilePlan) -> Iterator[Obligation]:
 def workspace_index(plan: TilePlan) -> Iterator[Obligation]:
     from tilegen.expr import ceil_div, symbol
 
+    if not {"BLOCK_M", "BLOCK_N", "BLOCK_K"} <= plan.tiles.keys():
+        return  # a schedule of another family: its loops are no K steps
     for kernel in _explicit(plan):
         steps = multiply(
             ceil_div(symbol("M"), plan.tiles["BLOCK_M"]),

@@ -109,7 +109,7 @@ num_split = 1
 """,
         "bfloat16 only, and no log-sum-exp": """\
 [tensors]
-q = { shape = "B H D_nope", dtype = "bfloat16" }
+q_nope = { shape = "B H D_nope", dtype = "bfloat16" }
 """,
     },
 )
