@@ -117,6 +117,8 @@ UNROLL = 4  # partial rows that the combine has in flight
 
 # exp2 and division as one hardware approximation each, within the tolerance of reference.py.
 PASS_CONFIGS = {"tl.enable_fast_math": True}
+# Every barrier of schedule `delayed` is written out; TileLang would add its own.
+DELAYED_PASS_CONFIGS = {**PASS_CONFIGS, "tl.disable_thread_storage_sync": True}
 
 
 def tiles(arch, B, H, S, D_nope, D_rope, sm_count):
@@ -518,12 +520,23 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
             advance(cursor, block_offset, key_blocks)
         T.wait_wgmma(0)
 
+    # The last sequence of a part, where all parts store at once, leaves by TMA through the queries' tile, in whole rows.
+    # Before that the tile already receives the next query, and registers are stored as they lie.
     @T.macro
-    def store(acc, out, o_partial, whole, batch, slot, head, column, width):
+    def store(acc, out, o_partial, q_shared, whole, last, batch, slot, head, column, width, group):
         if whole:
-            for i, j in T.Parallel(BLOCK_H, width):
-                if head + i < H:
-                    out[batch, head + i, column + j] = acc[i, j]
+            if H % BLOCK_H == 0 and last:
+                T.copy(acc, q_shared[:, column : column + width])
+                T.fence_proxy_async()
+                T.sync_threads(group, 128)
+                T.copy(
+                    q_shared[:, column : column + width],
+                    out[batch, head : head + BLOCK_H, column : column + width],
+                )
+            else:
+                for i, j in T.Parallel(BLOCK_H, width):
+                    if head + i < H:
+                        out[batch, head + i, column + j] = acc[i, j]
         elif split:
             for i, j in T.Parallel(BLOCK_H, width):
                 if head + i < H:
@@ -688,7 +701,20 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         row_sum[i] = T.if_then_else(row_sum[i] > 0, 1.0 / row_sum[i], 0.0)
                     for i, j in T.Parallel(BLOCK_H, LEFT):
                         acc_left[i, j] *= row_sum[i]
-                    store(acc_left, out, o_partial, whole, batch, slot, head, 0, LEFT)
+                    store(
+                        acc_left,
+                        out,
+                        o_partial,
+                        q_shared,
+                        whole,
+                        batch == last_batch,
+                        batch,
+                        slot,
+                        head,
+                        0,
+                        LEFT,
+                        GROUP_0,
+                    )
                     for i in T.Parallel(BLOCK_H):
                         if head + i < H:
                             if whole:
@@ -763,8 +789,34 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         acc_right[i, j] *= row_sum_right[i]
                     whole = last_step - first_step == end - base - 1 if split else True
                     slot = 2 * part + T.if_then_else(batch > first_batch, 1, 0)
-                    store(acc_middle, out, o_partial, whole, batch, slot, head, LEFT, MIDDLE)
-                    store(acc_right, out, o_partial, whole, batch, slot, head, LEFT + MIDDLE, RIGHT)
+                    store(
+                        acc_middle,
+                        out,
+                        o_partial,
+                        q_shared,
+                        whole,
+                        batch == last_batch,
+                        batch,
+                        slot,
+                        head,
+                        LEFT,
+                        MIDDLE,
+                        GROUP_1,
+                    )
+                    store(
+                        acc_right,
+                        out,
+                        o_partial,
+                        q_shared,
+                        whole,
+                        batch == last_batch,
+                        batch,
+                        slot,
+                        head,
+                        LEFT + MIDDLE,
+                        RIGHT,
+                        GROUP_1,
+                    )
 
     if not split:
 
@@ -779,7 +831,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
             parts: T.int32,
             chunk: T.int32,
         ):
-            T.annotate_pass_configs(PASS_CONFIGS)
+            T.annotate_pass_configs(DELAYED_PASS_CONFIGS)
             with T.Kernel(T.ceildiv(H, BLOCK_H), parts, threads=threads) as (head_block, part):
                 attend(
                     q_nope,
@@ -889,7 +941,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         part_batch: T.Tensor((bounds,), "int32"),
         parts: T.int32,
     ):
-        T.annotate_pass_configs(PASS_CONFIGS)
+        T.annotate_pass_configs(DELAYED_PASS_CONFIGS)
         with T.Kernel(1, threads=256) as _:
             find_parts(seq_lens, ragged, block_offset, part_batch)
 

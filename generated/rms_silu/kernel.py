@@ -36,7 +36,8 @@ Budget on sm_90a, one_pass, where C <= 512 and M <= 1024 and (M <= 1024 or -(-C 
         registers term         1 x 512 * ceildiv(C, 512) float32: 8 * ceildiv(C, 512) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 1024 and M <= 1024 and (M <= 1024 or -(-C // 1024) == 3 or C % 1024 == 0):
+Budget on sm_90a, one_pass, where C <= 1024 and M <= 1024 and (M <= 1024 or -(-C // 1024) == 3 or C % 1024 ==
+        0):
     rms_silu: grid (M), 128 threads
         shared    rstd_workspace 128 float32: 512 B
         shared    total        512 B of 232,448 B: 16 blocks an SM
@@ -52,13 +53,15 @@ Budget on sm_90a, one_pass, where M <= 1024 and (M <= 1024 or -(-C // 2048) == 3
         registers term         1 x 2048 * ceildiv(C, 2048) float32: 8 * ceildiv(C, 2048) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C == 256 and M > 1024 and C % 128 == 0 and -(-C // 128) <= 2 and 2048 * -(-C // 128) <= 5120 and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0):
+Budget on sm_90a, one_pass, where C == 256 and M > 1024 and C % 128 == 0 and -(-C // 128) <= 2 and 2048 * -(-C
+        // 128) <= 5120 and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0):
     rms_silu: grid (ceildiv(M, 16)), 128 threads
         registers x_row        16 x 128 * ceildiv(C, 128) float16: 8 * ceildiv(C, 128) a thread
         registers term         16 x 128 * ceildiv(C, 128) float32: 16 * ceildiv(C, 128) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C == 4096 and C % 512 == 0 and (M <= 1024 or -(-C // 512) == 3 or C % 512 == 0):
+Budget on sm_90a, one_pass, where C == 4096 and C % 512 == 0 and (M <= 1024 or -(-C // 512) == 3 or C % 512 ==
+        0):
     rms_silu: grid (ceildiv(M, 2)), 128 threads
         shared    rstd_workspace 128 float32: 512 B
         shared    total        512 B of 232,448 B: 16 blocks an SM
@@ -66,37 +69,43 @@ Budget on sm_90a, one_pass, where C == 4096 and C % 512 == 0 and (M <= 1024 or -
         registers term         2 x 512 * ceildiv(C, 512) float32: 8 * ceildiv(C, 512) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 160 and M > 1024 and C % 32 == 0 and -(-C // 32) <= 2 and 2048 * -(-C // 32) <= 3072 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
+Budget on sm_90a, one_pass, where C <= 160 and M > 1024 and C % 32 == 0 and -(-C // 32) <= 2 and 2048 * -(-C
+        // 32) <= 3072 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
     rms_silu: grid (ceildiv(M, 64)), 128 threads
         registers x_row        64 x 32 * ceildiv(C, 32) float16: 8 * ceildiv(C, 32) a thread
         registers term         64 x 32 * ceildiv(C, 32) float32: 16 * ceildiv(C, 32) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 160 and M > 1024 and C % 32 == 0 and -(-C // 32) <= 2 and 2048 * -(-C // 32) <= 5120 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
+Budget on sm_90a, one_pass, where C <= 160 and M > 1024 and C % 32 == 0 and -(-C // 32) <= 2 and 2048 * -(-C
+        // 32) <= 5120 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
     rms_silu: grid (ceildiv(M, 64)), 128 threads
         registers x_row        64 x 32 * ceildiv(C, 32) float16: 8 * ceildiv(C, 32) a thread
         registers term         64 x 32 * ceildiv(C, 32) float32: 16 * ceildiv(C, 32) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 160 and C % 32 == 0 and 1024 * -(-C // 32) <= 3072 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
+Budget on sm_90a, one_pass, where C <= 160 and C % 32 == 0 and 1024 * -(-C // 32) <= 3072 and (M <= 1024 or
+        -(-C // 32) == 3 or C % 32 == 0):
     rms_silu: grid (ceildiv(M, 32)), 128 threads
         registers x_row        32 x 32 * ceildiv(C, 32) float16: 4 * ceildiv(C, 32) a thread
         registers term         32 x 32 * ceildiv(C, 32) float32: 8 * ceildiv(C, 32) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 160 and C % 32 == 0 and 1024 * -(-C // 32) <= 5120 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
+Budget on sm_90a, one_pass, where C <= 160 and C % 32 == 0 and 1024 * -(-C // 32) <= 5120 and (M <= 1024 or
+        -(-C // 32) == 3 or C % 32 == 0):
     rms_silu: grid (ceildiv(M, 32)), 128 threads
         registers x_row        32 x 32 * ceildiv(C, 32) float16: 4 * ceildiv(C, 32) a thread
         registers term         32 x 32 * ceildiv(C, 32) float32: 8 * ceildiv(C, 32) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 320 and C % 64 == 0 and 1024 * -(-C // 64) <= 3072 and (M <= 1024 or -(-C // 64) == 3 or C % 64 == 0):
+Budget on sm_90a, one_pass, where C <= 320 and C % 64 == 0 and 1024 * -(-C // 64) <= 3072 and (M <= 1024 or
+        -(-C // 64) == 3 or C % 64 == 0):
     rms_silu: grid (ceildiv(M, 16)), 128 threads
         registers x_row        16 x 64 * ceildiv(C, 64) float16: 4 * ceildiv(C, 64) a thread
         registers term         16 x 64 * ceildiv(C, 64) float32: 8 * ceildiv(C, 64) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 320 and C % 64 == 0 and 1024 * -(-C // 64) <= 5120 and (M <= 1024 or -(-C // 64) == 3 or C % 64 == 0):
+Budget on sm_90a, one_pass, where C <= 320 and C % 64 == 0 and 1024 * -(-C // 64) <= 5120 and (M <= 1024 or
+        -(-C // 64) == 3 or C % 64 == 0):
     rms_silu: grid (ceildiv(M, 16)), 128 threads
         registers x_row        16 x 64 * ceildiv(C, 64) float16: 4 * ceildiv(C, 64) a thread
         registers term         16 x 64 * ceildiv(C, 64) float32: 8 * ceildiv(C, 64) a thread
@@ -114,19 +123,22 @@ Budget on sm_90a, one_pass, where C <= 320:
         registers term         16 x 64 * ceildiv(C, 64) float32: 8 * ceildiv(C, 64) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 640 and C % 128 == 0 and 1024 * -(-C // 128) <= 3072 and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0):
+Budget on sm_90a, one_pass, where C <= 640 and C % 128 == 0 and 1024 * -(-C // 128) <= 3072 and (M <= 1024 or
+        -(-C // 128) == 3 or C % 128 == 0):
     rms_silu: grid (ceildiv(M, 8)), 128 threads
         registers x_row        8 x 128 * ceildiv(C, 128) float16: 4 * ceildiv(C, 128) a thread
         registers term         8 x 128 * ceildiv(C, 128) float32: 8 * ceildiv(C, 128) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 640 and C % 128 == 0 and 1024 * -(-C // 128) <= 5120 and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0):
+Budget on sm_90a, one_pass, where C <= 640 and C % 128 == 0 and 1024 * -(-C // 128) <= 5120 and (M <= 1024 or
+        -(-C // 128) == 3 or C % 128 == 0):
     rms_silu: grid (ceildiv(M, 8)), 128 threads
         registers x_row        8 x 128 * ceildiv(C, 128) float16: 4 * ceildiv(C, 128) a thread
         registers term         8 x 128 * ceildiv(C, 128) float32: 8 * ceildiv(C, 128) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 640 and -(-C // 128) == 3 and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0):
+Budget on sm_90a, one_pass, where C <= 640 and -(-C // 128) == 3 and (M <= 1024 or -(-C // 128) == 3 or C %
+        128 == 0):
     rms_silu: grid (ceildiv(M, 8)), 128 threads
         registers x_row        8 x 128 * ceildiv(C, 128) float16: 4 * ceildiv(C, 128) a thread
         registers term         8 x 128 * ceildiv(C, 128) float32: 8 * ceildiv(C, 128) a thread
@@ -144,19 +156,22 @@ Budget on sm_90a, one_pass, where C <= 640:
         registers term         8 x 128 * ceildiv(C, 128) float32: 8 * ceildiv(C, 128) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 1280 and C % 256 == 0 and 1024 * -(-C // 256) <= 3072 and (M <= 1024 or -(-C // 256) == 3 or C % 256 == 0):
+Budget on sm_90a, one_pass, where C <= 1280 and C % 256 == 0 and 1024 * -(-C // 256) <= 3072 and (M <= 1024 or
+        -(-C // 256) == 3 or C % 256 == 0):
     rms_silu: grid (ceildiv(M, 4)), 128 threads
         registers x_row        4 x 256 * ceildiv(C, 256) float16: 4 * ceildiv(C, 256) a thread
         registers term         4 x 256 * ceildiv(C, 256) float32: 8 * ceildiv(C, 256) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 1280 and C % 256 == 0 and 1024 * -(-C // 256) <= 5120 and (M <= 1024 or -(-C // 256) == 3 or C % 256 == 0):
+Budget on sm_90a, one_pass, where C <= 1280 and C % 256 == 0 and 1024 * -(-C // 256) <= 5120 and (M <= 1024 or
+        -(-C // 256) == 3 or C % 256 == 0):
     rms_silu: grid (ceildiv(M, 4)), 128 threads
         registers x_row        4 x 256 * ceildiv(C, 256) float16: 4 * ceildiv(C, 256) a thread
         registers term         4 x 256 * ceildiv(C, 256) float32: 8 * ceildiv(C, 256) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 1280 and -(-C // 256) == 3 and (M <= 1024 or -(-C // 256) == 3 or C % 256 == 0):
+Budget on sm_90a, one_pass, where C <= 1280 and -(-C // 256) == 3 and (M <= 1024 or -(-C // 256) == 3 or C %
+        256 == 0):
     rms_silu: grid (ceildiv(M, 4)), 128 threads
         registers x_row        4 x 256 * ceildiv(C, 256) float16: 4 * ceildiv(C, 256) a thread
         registers term         4 x 256 * ceildiv(C, 256) float32: 8 * ceildiv(C, 256) a thread
@@ -174,7 +189,8 @@ Budget on sm_90a, one_pass, where C <= 1280:
         registers term         4 x 256 * ceildiv(C, 256) float32: 8 * ceildiv(C, 256) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 2560 and C % 512 == 0 and 1024 * -(-C // 512) <= 3072 and (M <= 1024 or -(-C // 512) == 3 or C % 512 == 0):
+Budget on sm_90a, one_pass, where C <= 2560 and C % 512 == 0 and 1024 * -(-C // 512) <= 3072 and (M <= 1024 or
+        -(-C // 512) == 3 or C % 512 == 0):
     rms_silu: grid (ceildiv(M, 2)), 128 threads
         shared    rstd_workspace 128 float32: 512 B
         shared    total        512 B of 232,448 B: 16 blocks an SM
@@ -182,7 +198,8 @@ Budget on sm_90a, one_pass, where C <= 2560 and C % 512 == 0 and 1024 * -(-C // 
         registers term         2 x 512 * ceildiv(C, 512) float32: 8 * ceildiv(C, 512) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 2560 and C % 512 == 0 and 1024 * -(-C // 512) <= 5120 and (M <= 1024 or -(-C // 512) == 3 or C % 512 == 0):
+Budget on sm_90a, one_pass, where C <= 2560 and C % 512 == 0 and 1024 * -(-C // 512) <= 5120 and (M <= 1024 or
+        -(-C // 512) == 3 or C % 512 == 0):
     rms_silu: grid (ceildiv(M, 2)), 128 threads
         shared    rstd_workspace 128 float32: 512 B
         shared    total        512 B of 232,448 B: 16 blocks an SM
@@ -190,7 +207,8 @@ Budget on sm_90a, one_pass, where C <= 2560 and C % 512 == 0 and 1024 * -(-C // 
         registers term         2 x 512 * ceildiv(C, 512) float32: 8 * ceildiv(C, 512) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C <= 2560 and -(-C // 512) == 3 and (M <= 1024 or -(-C // 512) == 3 or C % 512 == 0):
+Budget on sm_90a, one_pass, where C <= 2560 and -(-C // 512) == 3 and (M <= 1024 or -(-C // 512) == 3 or C %
+        512 == 0):
     rms_silu: grid (ceildiv(M, 2)), 128 threads
         shared    rstd_workspace 128 float32: 512 B
         shared    total        512 B of 232,448 B: 16 blocks an SM
@@ -214,7 +232,8 @@ Budget on sm_90a, one_pass, where C <= 2560:
         registers term         2 x 512 * ceildiv(C, 512) float32: 8 * ceildiv(C, 512) a thread
     M = 4096, C = 1024: 0.03355 GFLOP, 16.78 MB; at least 3.5 us on H200 SXM (memory)
 
-Budget on sm_90a, one_pass, where C % 1024 == 0 and 1024 * -(-C // 1024) <= 3072 and (M <= 1024 or -(-C // 1024) == 3 or C % 1024 == 0):
+Budget on sm_90a, one_pass, where C % 1024 == 0 and 1024 * -(-C // 1024) <= 3072 and (M <= 1024 or -(-C //
+        1024) == 3 or C % 1024 == 0):
     rms_silu: grid (M), 128 threads
         shared    rstd_workspace 128 float32: 512 B
         shared    total        512 B of 232,448 B: 16 blocks an SM
