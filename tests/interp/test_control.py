@@ -322,3 +322,66 @@ def test_a_shape_stands_for_random_contents_that_the_seed_decides():
 
 def test_a_dynamic_dimension_may_be_given_by_name():
     assert run(dynamic_loop(), {"K": 64}).dims == {"K": 64}
+
+
+def two_phases(fault=None):
+    """Every block adds its part to a workspace, all meet, every block reads all of it."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "float32"), W: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(4, threads=32) as b:
+            tile = T.alloc_fragment((64,), "float32")
+            total = T.alloc_fragment((1,), "float32")
+            T.copy(A[b, 0:64], tile)
+            T.reduce_sum(tile, total, dim=0)
+            W[b] = total[0]
+            if fault != "no meeting":
+                T.sync_grid()
+            B[b] = W[0] + W[1] + W[2] + W[3]
+
+    return main
+
+
+def test_blocks_meet_at_a_grid_barrier(clean, normal):
+    a = normal(4, 64)
+    assert np.allclose(clean(two_phases(), {"A": a})["B"], a.sum(), atol=1e-4)
+
+
+def test_without_the_grid_barrier_the_race_is_found(normal):
+    kinds = {finding.kind for finding in run(two_phases("no meeting"), {"A": normal(4, 64)}).findings}
+    assert "block-race" in kinds or "uninitialised-read" in kinds
+
+
+def one_block_stays_away():
+    @T.prim_func
+    def main(B: T.Tensor((4,), "float32")):
+        with T.Kernel(4, threads=32) as b:
+            if b > 0:
+                T.sync_grid()
+            B[b] = 1.0
+
+    return main
+
+
+def test_a_block_that_misses_the_grid_barrier_is_a_deadlock():
+    findings = run(one_block_stays_away(), {}).findings
+    assert findings[0].kind == "deadlock"
+    assert "block (1,), threads 0 to 31 wait for all blocks of the grid" in findings[0].message
+
+
+def printing():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64) as b:
+            shared = T.alloc_shared((64,), "float32")
+            T.copy(A, shared)
+            T.print(shared)
+            T.print(b, msg="block")
+            T.copy(shared, B)
+
+    return main
+
+
+def test_print_changes_nothing(clean, normal):
+    a = normal(64)
+    assert np.array_equal(clean(printing(), {"A": a}), a)

@@ -472,3 +472,22 @@ def test_more_stages_than_trips_is_a_note_not_an_error():
     assert [finding.kind for finding in result.findings] == ["stages"]
     assert result.errors == []
     assert run(short_pipeline(2), {"A": single(2, 16, 32)}).findings == []
+
+
+def log_of_sums():
+    """The log of an empty sum is minus infinity, and right."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            for i in T.Parallel(64):
+                B[i] = T.log(A[i])
+
+    return main
+
+
+def test_an_infinity_is_a_note_and_a_nan_an_error():
+    result = run(log_of_sums(), {"A": np.arange(64, dtype=np.float32)})
+    assert [(finding.kind, finding.severity) for finding in result.findings] == [("infinity", "note")]
+    assert "B becomes -inf at lane (0), from A[i] = 0.0" in result.findings[0].message
+    assert [finding.kind for finding in run(log_of_sums(), {"A": -np.ones(64, np.float32)}).errors] == ["non-finite"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
-from tilegen.interp import run
+from tilegen.interp import UnsupportedError, run
 
 ARRIVES = {"emit_arrive": 1}
 
@@ -296,4 +296,21 @@ def test_more_arrivals_than_a_barrier_counts_are_found(normal):
 
 def test_a_wait_that_nothing_ends_is_a_deadlock_not_a_hang():
     kinds = [finding.kind for finding in run(waits_alone(), {}).findings]
-    assert kinds == ["deadlock", "unwritten-output"]
+    assert kinds == ["deadlock", "unused-output"]
+
+
+def tile_operation_after_a_return():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            tx = T.get_thread_binding()
+            if tx >= 64:
+                T.thread_return()
+            T.copy(A, B)
+
+    return main
+
+
+def test_a_tile_operation_that_only_some_threads_reach_is_refused(normal):
+    with pytest.raises(UnsupportedError, match="reached by some threads of a role only"):
+        run(tile_operation_after_a_return(), {"A": normal(64)})

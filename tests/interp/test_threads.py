@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
+from tilegen.interp import run
+
 
 def saxpy(n):
     @T.prim_func
@@ -230,3 +232,75 @@ def test_any_and_all_of_a_tile(clean):
     a[1, 7] = 1
     a[2] = 1
     assert clean(any_of_tile(), {"A": a}).tolist() == [[0, 0], [1, 0], [1, 1], [0, 0]]
+
+
+def neighbours(fault=None, switched_off=True):
+    """Threads read what a neighbour wrote, twice through one buffer; the kernel places its barriers itself."""
+
+    @T.prim_func
+    def main(A: T.Tensor((128,), "float32"), B: T.Tensor((2, 128), "float32")):
+        if switched_off:
+            T.annotate_pass_configs({"tl.disable_thread_storage_sync": True})
+        with T.Kernel(1, threads=128) as _:
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((128,), "float32")
+            tile[tx] = A[tx]
+            if fault != "no barrier before the read":
+                T.sync_threads()
+            B[0, tx] = tile[(tx + 1) % 128]
+            if fault != "no barrier before the write":
+                T.sync_threads()
+            tile[tx] = A[tx] * 2
+            T.sync_threads()
+            B[1, tx] = tile[127 - tx]
+
+    return main
+
+
+def within_warps(fault=None):
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        T.annotate_pass_configs({"tl.disable_thread_storage_sync": True})
+        with T.Kernel(1, threads=64) as _:
+            tx = T.get_thread_binding()
+            tile = T.alloc_shared((64,), "float32")
+            tile[tx] = A[tx]
+            T.sync_warp()
+            if fault is None:
+                B[tx] = tile[tx ^ 1]
+            else:
+                B[tx] = tile[tx ^ 32]
+
+    return main
+
+
+def test_barriers_between_threads_suffice(clean, normal):
+    a = normal(128)
+    assert np.array_equal(clean(neighbours(), {"A": a}), np.stack([np.roll(a, -1), 2 * a[::-1]]))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("no barrier before the read", "tile[1] is read by thread 0 with no barrier after thread 1, which wrote it"),
+        (
+            "no barrier before the write",
+            "tile[0] is written by thread 0 with no barrier after thread 127, which read it",
+        ),
+    ],
+)
+def test_a_missing_barrier_between_threads_is_found(normal, fault, message):
+    findings = run(neighbours(fault), {"A": normal(128)}).findings
+    assert [finding.kind for finding in findings] == ["shared-race"]
+    assert message in findings[0].message
+
+
+def test_the_compiler_inserts_a_missing_barrier_unless_told_not_to(clean, normal):
+    clean(neighbours("no barrier before the read", switched_off=False), {"A": normal(128)})
+
+
+def test_sync_warp_orders_the_threads_of_a_warp_only(clean, normal):
+    a = normal(64)
+    assert np.array_equal(clean(within_warps(), {"A": a}), a.reshape(32, 2)[:, ::-1].reshape(64))
+    findings = run(within_warps("across warps"), {"A": a}).findings
+    assert [finding.kind for finding in findings] == ["shared-race"]

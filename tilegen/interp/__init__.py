@@ -7,5 +7,15 @@
 
 from tilegen.interp.execution import Result, run
 from tilegen.interp.findings import KINDS, Finding, InvalidKernelError, UnsupportedError
+from tilegen.interp.stand_in import InterpretedKernel, WrongKernelError
 
-__all__ = ["KINDS", "Finding", "InvalidKernelError", "Result", "UnsupportedError", "run"]
+__all__ = [
+    "KINDS",
+    "Finding",
+    "InterpretedKernel",
+    "InvalidKernelError",
+    "Result",
+    "UnsupportedError",
+    "WrongKernelError",
+    "run",
+]

@@ -17,7 +17,8 @@ from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks
 from tilegen.interp.memory import Key, LocalStorage, Storage
-from tilegen.interp.number_formats import Array, storage_dtype
+from tilegen.interp.number_formats import Array
+from tilegen.interp.thread_order import threads_of_lanes
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ class ElementAccess:
         self.dimensions = _dimensions(indices, extent_slots)
         sliced = [dimension.axis for dimension in self.dimensions or () if dimension.axis >= 0]
         self.sliced = frozenset(sliced)
+        self.extent_slots = [dimension.extent_slot for dimension in self.dimensions or () if dimension.axis >= 0]
+        self.is_fixed = self.dimensions is not None and all(dimension.base is None for dimension in self.dimensions)
+        self.fixed: tuple[Any, Any, Key] | None = None
         self.permutation = None if sliced == sorted(sliced) else tuple(int(i) for i in np.argsort(sliced))
         self.expander = tuple(slice(None) if axis in self.sliced else None for axis in range(axes))
 
@@ -64,6 +68,18 @@ class ElementAccess:
         """The basic numpy index of the access; None where it leaves the buffer or is not affine in the lanes."""
         if self.dimensions is None:
             return None
+        if self.is_fixed:
+            extents = [frame.environment[slot] for slot in self.extent_slots]
+            if self.fixed is not None and self.fixed[0] == shape and self.fixed[1] == extents:
+                return self.fixed[2]
+            key = self._compute_key(frame, shape)
+            if key is not None:
+                self.fixed = (shape, extents, key)
+            return key
+        return self._compute_key(frame, shape)
+
+    def _compute_key(self, frame: Frame, shape: tuple[int, ...]) -> Key | None:
+        assert self.dimensions is not None
         key: list[Any] = []
         for dimension, extent in zip(self.dimensions, shape, strict=True):
             start = dimension.offset
@@ -144,6 +160,9 @@ class ElementAccess:
         indices, inside = self.locate(frame, storage)
         valid = inside if frame.mask is None else inside & frame.mask
         value = storage.gather(frame, self.site, tuple(indices), valid)
+        order = frame.block.thread_order
+        if order is not None and storage.shared_between_roles:
+            order.note_read(frame, self.site, storage, tuple(indices), valid)
         if not inside.all():
             value = np.where(inside, value, storage.data.dtype.type(storage.safe_value))
         return as_scalar(value)
@@ -173,6 +192,11 @@ class ElementAccess:
             last = order[np.append(~repeated, True)]
             picked, values = tuple(part[last] for part in picked), values[last]
         storage.scatter(frame, self.site, picked, values)
+        log = frame.block.thread_order
+        threads = threads_of_lanes(frame, shape) if log is not None and storage.shared_between_roles else None
+        if log is not None and threads is not None:
+            places, first = np.unique(flat, return_index=True)
+            log.note_write(frame, self.site, storage, places, threads.reshape(-1)[chosen][first])
 
     def _load_local(self, frame: Frame, storage: LocalStorage) -> Any:
         index = self._local_index(frame, storage, ())
@@ -294,7 +318,3 @@ def _dimensions(indices: Sequence[Code], extent_slots: dict[int, int]) -> tuple[
 
 def _join(numbers: Sequence[int]) -> str:
     return ", ".join(str(number) for number in numbers)
-
-
-def default_value(dtype: str) -> Any:
-    return storage_dtype(dtype).type(0)

@@ -9,12 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilegen.interp.compiler import identity
-from tilegen.interp.findings import InvalidKernelError, Site
+from tilegen.interp.findings import InvalidKernelError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
-from tilegen.interp.number_formats import Array, is_float, is_narrow_float, poison, round_to, storage_dtype
+from tilegen.interp.number_formats import Array, is_float, is_narrow_float, round_to, storage_dtype
 from tilegen.interp.program import Parameter, Program
 
 
@@ -58,6 +57,7 @@ def bind(
             if frame.environment[parameter.slot] is None:
                 raise InvalidKernelError(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
             continue
+        _check_shape(parameter, shapes.get(parameter.name), frame)
         storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
@@ -147,12 +147,16 @@ def _storage(
         if _only_written(parameter):
             return Storage.poisoned(plan.name, plan.dtype, "global", shape, diagnostics)
         return Storage(plan.name, plan.dtype, "global", random_array(generator, shape, plan.dtype))
-    if array.shape != shape:
-        raise InvalidKernelError(f"{parameter.name} has the shape {shape}, the argument has {array.shape}")
     symbolic = any(type(stride).__name__ in ("Var", "SizeVar") for stride in parameter.buffer.strides)
     if plan.written_in or not symbolic:
         array = np.array(array, order="C", copy=bool(plan.written_in) or not array.flags.c_contiguous)
     return Storage(plan.name, plan.dtype, "global", array)
+
+
+def _check_shape(parameter: Parameter, given: tuple[int, ...] | None, frame: Frame) -> None:
+    shape = _extents(parameter, frame)
+    if given is not None and given != shape:
+        raise InvalidKernelError(f"{parameter.name} has the shape {shape}, the argument has {given}")
 
 
 def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
@@ -215,6 +219,3 @@ def to_float64(array: Array) -> Array:
     if array.dtype.kind == "V" or array.dtype in (ml_dtypes.bfloat16,):
         return array.astype(np.float32).astype(np.float64)
     return array.astype(np.float64)
-
-
-__all__ = ["Bound", "Site", "as_array", "bind", "identity", "poison", "random_array", "to_float64"]

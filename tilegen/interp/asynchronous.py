@@ -12,7 +12,7 @@ from tilegen.interp.copies import compile_copy
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.matmul import compile_product
-from tilegen.interp.statements import Signal, Step, nothing, operation
+from tilegen.interp.steps import Signal, Step, nothing, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler

@@ -18,7 +18,7 @@ from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, convert, is_float, round_to, to_float32, wrap_integer
 from tilegen.interp.regions import compile_region
-from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilegen.interp.coroutines import wait_until
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.number_formats import Array
-from tilegen.interp.roles import wait_until
-from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.steps import Signal, Step, operation
+from tilegen.interp.thread_order import new_epoch
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -143,6 +144,26 @@ class Barriers:
             log.acquire(frame, barrier.clock)
             if frame.mask is None:
                 log.synchronise_role(frame)
+        if frame.mask is None:
+            new_epoch(frame)
+
+
+@dataclass
+class GridBarrier:
+    """``T.sync_grid``: opens when every block of the grid has come. All blocks run side by side then."""
+
+    blocks: int
+    arrived: int = 0
+    generation: int = 0
+
+    def sync(self, frame: Frame, site: Site) -> None:
+        generation = self.generation
+        self.arrived += 1
+        if self.arrived == self.blocks:
+            self.arrived = 0
+            self.generation += 1
+        wait_until(frame, site, lambda: self.generation != generation, lambda: "all blocks of the grid")
+        frame.block.met = (1 << self.blocks) - 1
 
 
 def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Frame], tuple[BarrierArray, int]]:
@@ -253,6 +274,16 @@ def _named_arrive(compiler: Compiler, call: Any, site: Site) -> Step:
 
     def run(frame: Frame) -> Signal | None:
         frame.block.barriers.arrive(frame, site, uniform(frame, number, site), uniform(frame, count, site))
+        return None
+
+    return run
+
+
+@operation("tl.sync_grid")
+def _sync_grid(compiler: Compiler, call: Any, site: Site) -> Step:
+    def run(frame: Frame) -> Signal | None:
+        assert frame.block.grid is not None
+        frame.block.grid.sync(frame, site)
         return None
 
     return run

@@ -19,6 +19,7 @@ from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code
 from tilegen.interp.memory import LocalStorage, Storage
 from tilegen.interp.number_formats import storage_dtype
+from tilegen.interp.structure import walk
 
 LOCAL_SCOPES = ("local", "local.var")
 BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
@@ -110,15 +111,13 @@ class Compiler:
 
     def uses_unknown_variable(self, node: Any) -> bool:
         """Whether an expression names a variable that nothing has bound yet."""
-        from tvm import tirx
-
         unknown = []
 
         def visit(part: Any) -> None:
             if type(part).__name__ == "Var" and str(part.dtype) != "handle" and not self.knows_variable(part):
                 unknown.append(part)
 
-        tirx.stmt_functor.post_order_visit(node, visit)
+        walk(node, visit)
         return bool(unknown)
 
     def inline(self, variable: Any, value: Any) -> None:
@@ -160,10 +159,6 @@ class Compiler:
             yield axis
         finally:
             self._kinds.pop()
-
-    @property
-    def in_lanes(self) -> bool:
-        return bool(self._kinds)
 
     def active_lanes(self) -> Callable[[Frame], tuple[int, ...]]:
         """The shape of all lanes that execute the operation now compiled.

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import mmap
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilegen.interp.arguments import Bound, bind
-from tilegen.interp.barriers import Barriers
+from tilegen.interp.barriers import Barriers, GridBarrier
+from tilegen.interp.coroutines import DeadlockError, run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.lanes import as_scalar
@@ -22,7 +25,7 @@ from tilegen.interp.memory import Storage, Watch
 from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
-from tilegen.interp.roles import DeadlockError
+from tilegen.interp.thread_order import ThreadOrder, new_epoch
 
 Coordinates = tuple[int, ...]
 
@@ -130,6 +133,10 @@ def _check_outputs(outputs: Iterable[Bound], findings: Findings, events: Mapping
 def _report_unwritten(storage: Storage, findings: Findings) -> None:
     assert storage.written is not None
     missing = ~storage.written
+    if missing.all():
+        unused = Finding("unused-output", f"nothing of {storage.name} is written in this run", buffer=storage.name)
+        findings.keep(("unused", storage.name), unused)
+        return
     index = tuple(int(part) for part in np.unravel_index(int(np.argmax(missing)), missing.shape))
     count = int(np.count_nonzero(missing))
     place = ", ".join(str(part) for part in index)
@@ -203,24 +210,52 @@ class Launch:
 
     def _is_independent(self, kernel: Kernel) -> bool:
         """Whether blocks may run in any order in several processes: none reads what another may write."""
+        if kernel.synchronises_grid:
+            return False
         plans = (plan for plan in self.program.compiler.plans if plan.scope == "global" and plan.root is None)
         return not any(kernel.number in plan.written_in and kernel.number in plan.read_in for plan in plans)
 
     def _run_blocks(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]]) -> None:
         threads = np.arange(kernel.thread_count, dtype=np.int64)
+        if kernel.synchronises_grid:
+            self._run_side_by_side(kernel, [self._frame(kernel, number, place, threads) for number, place in numbered])
+            return
         for number, place in numbered:
-            block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
-            block.watches = self._watches() if self.options.watches else ()
-            frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
-            if kernel.is_concurrent and self.options.diagnostics:
-                block.access_log = AccessLog(self.program.compiler_synchronises)
-                block.access_log.start(frame)
-            for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
-                frame.environment[slot] = coordinate
+            frame = self._frame(kernel, number, place, threads)
             with suppress(DeadlockError):
                 kernel.body(frame)
-            for kind, event in block.non_finite.items():
-                self.events.setdefault(kind, event)
+            self._collect(frame.block)
+
+    def _run_side_by_side(self, kernel: Kernel, frames: Sequence[Frame]) -> None:
+        """Blocks that wait for each other: each is a coroutine, as roles are."""
+        grid = GridBarrier(len(frames))
+        parts = []
+        for frame in frames:
+            frame.block.grid = grid
+            parts.append((frame, partial(kernel.body, frame)))
+        with suppress(DeadlockError):
+            run_together(self.host, parts)
+        for frame in frames:
+            self._collect(frame.block)
+
+    def _frame(self, kernel: Kernel, number: int, place: Coordinates, threads: Array) -> Frame:
+        """The frame of all threads of one block."""
+        block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
+        block.watches = self._watches() if self.options.watches else ()
+        frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
+        if kernel.is_concurrent and self.options.diagnostics:
+            block.access_log = AccessLog(self.program.compiler_synchronises)
+            block.access_log.start(frame)
+        if not self.program.compiler_synchronises and self.options.diagnostics:
+            block.thread_order = ThreadOrder()
+            new_epoch(frame)
+        for (slot, _), coordinate in zip(kernel.grid, place, strict=True):
+            frame.environment[slot] = coordinate
+        return frame
+
+    def _collect(self, block: Block) -> None:
+        for kind, event in block.non_finite.items():
+            self.events.setdefault(kind, event)
 
     def _run_in_processes(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], jobs: int) -> None:
         """Fork ``jobs`` processes that write outputs into shared memory and send their findings back."""
@@ -257,6 +292,9 @@ class Launch:
 
     def _work(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], sender: Any) -> None:
         try:
+            if "torch" in sys.modules:
+                # A forked process must not use the threads of its parent.
+                sys.modules["torch"].set_num_threads(1)
             self.findings = Findings()
             self.events = {}
             self._run_blocks(kernel, numbered)

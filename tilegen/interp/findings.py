@@ -17,17 +17,19 @@ KINDS: dict[str, str] = {
     "in-flight": "a tile is touched while an asynchronous operation still uses it",
     "index-overflow": "an index does not fit in its integer type",
     "float-to-int": "a float is converted to an integer that cannot hold it",
-    "non-finite": "a NaN or an infinity reaches an output, and this is where it arose",
+    "non-finite": "a NaN reaches an output, or a 16-bit or 8-bit format overflows; this is where it arose",
+    "infinity": "an infinity computed from finite operands reaches an output; this is where it arose",
     "deadlock": "no role can go on",
     "barrier-misuse": "a barrier is used against its arrive count",
     "unwritten-output": "an element of an output is never written",
+    "unused-output": "nothing of a buffer that the kernel may write is written in this run",
     "divergent-value": "a value that differs from thread to thread is used where one value is needed",
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages"})
+NOTES = frozenset({"stages", "unused-output", "infinity"})
 
 
 class UnsupportedError(Exception):

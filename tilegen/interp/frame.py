@@ -12,10 +12,11 @@ from tilegen.interp.findings import Finding, Findings, Site
 from tilegen.interp.number_formats import Array
 
 if TYPE_CHECKING:
-    from tilegen.interp.barriers import Barriers
+    from tilegen.interp.barriers import Barriers, GridBarrier
+    from tilegen.interp.coroutines import Task
     from tilegen.interp.memory import Watch
     from tilegen.interp.races import AccessLog
-    from tilegen.interp.roles import Task
+    from tilegen.interp.thread_order import ThreadOrder
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Block:
     barriers: Barriers
     access_log: AccessLog | None = None
     watches: tuple[Watch, ...] = ()
+    grid: GridBarrier | None = None
+    thread_order: ThreadOrder | None = None
     non_finite: dict[str, Event] = field(default_factory=dict)
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
@@ -59,6 +62,7 @@ class Frame:
         "broken",
         "clock",
         "environment",
+        "epoch",
         "issued",
         "kept",
         "mask",
@@ -70,6 +74,7 @@ class Frame:
         "task",
         "threads",
         "waited",
+        "warp_epoch",
     )
 
     def __init__(self, block: Block, environment: list[Any], memory: list[Any], threads: Array) -> None:
@@ -93,6 +98,9 @@ class Frame:
         #: Warp-group products issued, and how many of them are known to be complete.
         self.issued = 0
         self.waited = 0
+        #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
+        self.epoch = 0
+        self.warp_epoch = 0
 
     def fork(self, threads: Array) -> Frame:
         """A frame for a part of the threads, with its own variables and its own view of per-thread memory."""

@@ -73,8 +73,17 @@ def to_prim_func(
         return found.prim_func
     if callable(found):
         _check_arguments(found, given)
-        return to_prim_func(found(**given), inputs)
+        return to_prim_func(_call(found, given), inputs)
     raise InvalidKernelError(f"this is no prim_func, jit function or factory but a {type(found).__name__}")
+
+
+def _call(factory: Any, given: Mapping[str, Any]) -> Any:
+    """What a factory returns; what it raises becomes one line that says where it came from."""
+    try:
+        return factory(**given)
+    except Exception as error:
+        name = getattr(factory, "__name__", type(factory).__name__)
+        raise InvalidKernelError(f"{name} raised {type(error).__name__}: {str(error).strip()}") from error
 
 
 def _check_arguments(factory: Any, given: Mapping[str, Any]) -> None:
@@ -89,9 +98,10 @@ def _from_jit(function: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -
     names = list(inspect.signature(function.func).parameters) if callable(function.func) else []
     tensors = {name: _stand_in(inputs[name]) for name in names if name in inputs and name not in given}
     try:
-        return function.get_tir(**tensors, **given)
+        inspect.signature(function.func).bind(**tensors, **given)
     except TypeError as error:
-        raise InvalidKernelError(f"the jit function takes {', '.join(names)}: {error}") from error
+        raise InvalidKernelError(f"the jit function takes {', '.join(names)}: {error}") from None
+    return _call(function.get_tir, {**tensors, **given})
 
 
 def _stand_in(value: Any) -> Any:

@@ -20,7 +20,7 @@ from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, is_float, round_to, round_to_tf32, to_float32, wrap_integer
 from tilegen.interp.regions import Region, compile_region
-from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler

@@ -295,10 +295,13 @@ class Storage:
         if orient is not None:
             owner = orient(owner)
         mine = frame.block.number + 1
-        foreign = (owner != 0) & (owner != mine)
-        if mask is not None:
-            foreign = foreign & mask
-        found = (foreign, owner.copy(), view.copy()) if foreign.any() else None
+        found = None
+        if owner.any():
+            foreign = (owner != 0) & (owner != mine)
+            if mask is not None:
+                foreign = foreign & mask
+            if foreign.any():
+                found = (foreign, owner.copy(), view.copy())
         if mask is None:
             owner[...] = mine
         else:

@@ -17,6 +17,7 @@ from tilegen.interp.findings import Site, render
 from tilegen.interp.frame import Event, Frame
 from tilegen.interp.lanes import Code
 from tilegen.interp.number_formats import Array
+from tilegen.interp.structure import walk
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -39,8 +40,6 @@ def _zeros(size: int) -> Array:
 
 def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Callable[[Frame, Any], None] | None:
     """The check of ``buffer[...] = value``: the operands are what the expression loads."""
-    from tvm import tirx
-
     loads: list[Any] = []
     infinite: list[Any] = []
 
@@ -51,7 +50,7 @@ def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Calla
         if (kind == "FloatImm" and not np.isfinite(part.value)) or (kind == "Call" and part.op.name == "tl.infinity"):
             infinite.append(part)
 
-    tirx.stmt_functor.post_order_visit(node.value, visit)
+    walk(node.value, visit)
     if value.const is not None:
         return None
     operands: list[tuple[str, Code]] | None = None
@@ -91,8 +90,9 @@ def note_event(
             given = ", ".join(f"{text} = {value[lane]!s}" for text, value in values)
             place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
             message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
-            finding = frame.finding("non-finite", site, message, buffer)
             narrow = kind == "Inf" and result.dtype.itemsize < 4
+            name = "infinity" if kind == "Inf" and not narrow else "non-finite"
+            finding = frame.finding(name, site, message, buffer)
             frame.block.non_finite[kind] = Event(kind, finding, reported=narrow)
             if narrow:
                 frame.block.findings.keep((kind, id(site), buffer), finding)

@@ -15,6 +15,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tilegen.interp.findings import UnsupportedError
+
 Array = npt.NDArray[Any]
 
 _FORMATS: dict[str, Any] = {
@@ -36,10 +38,6 @@ _FORMATS: dict[str, Any] = {
 _SATURATING = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
 
 
-class UnknownFormatError(ValueError):
-    """A TIR dtype that the interpreter does not store."""
-
-
 @cache
 def scalar_name(dtype: str) -> str:
     """``float16x8`` to ``float16``; other names are unchanged."""
@@ -56,11 +54,11 @@ def lanes(dtype: str) -> int:
 
 @cache
 def storage_dtype(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype that stores ``dtype``; raises ``UnknownFormatError`` for one that has none."""
+    """The numpy dtype that stores ``dtype``; raises ``UnsupportedError`` for one that has none."""
     try:
         storage: np.dtype[Any] = np.dtype(_FORMATS[scalar_name(dtype)])
     except KeyError:
-        raise UnknownFormatError(f"the interpreter does not know the dtype {dtype!r}") from None
+        raise UnsupportedError(f"the interpreter does not know the dtype {dtype!r}") from None
     return storage
 
 

@@ -8,18 +8,14 @@ from typing import Any
 import numpy as np
 
 # Imported for their effect: each registers the operations that it compiles.
-from tilegen.interp import asynchronous, atomics, barriers, copies, matmul, reductions, threads  # noqa: F401
+from tilegen.interp import asynchronous, atomics, barriers, copies, loops, matmul, reductions, threads  # noqa: F401
 from tilegen.interp.compiler import BufferPlan, Compiler, identity
 from tilegen.interp.findings import InvalidKernelError, UnsupportedError
 from tilegen.interp.lanes import Code
-from tilegen.interp.statements import (
-    Step,
-    compile_body,
-    compile_statement,
-    nothing,
-    read_block_annotations,
-    sequence_of,
-)
+from tilegen.interp.roles import compile_body
+from tilegen.interp.statements import read_block_annotations
+from tilegen.interp.steps import Step, compile_statement
+from tilegen.interp.structure import walk
 
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
 
@@ -90,8 +86,6 @@ def _parameter(compiler: Compiler, function: Any, variable: Any) -> Parameter:
 
 def _lane_axes(node: Any) -> int:
     """One axis for the threads and as many as T.Parallel and T.vectorized loops nest."""
-    from tvm import tirx
-
     depths: dict[int, int] = {}
 
     def visit(part: Any) -> None:
@@ -99,15 +93,13 @@ def _lane_axes(node: Any) -> int:
             inner = _deepest(part.body, depths)
             depths[identity(part)] = inner + (1 if int(part.kind) in (1, 2) else 0)
 
-    tirx.stmt_functor.post_order_visit(node, visit)
+    walk(node, visit)
     return 1 + max(depths.values(), default=0)
 
 
 def _deepest(node: Any, depths: dict[int, int]) -> int:
-    from tvm import tirx
-
     found = [0]
-    tirx.stmt_functor.post_order_visit(node, lambda part: found.append(depths.get(identity(part), 0)))
+    walk(node, lambda part: found.append(depths.get(identity(part), 0)))
     return max(found)
 
 
@@ -154,22 +146,13 @@ def _launch_threads(node: Any) -> tuple[int, int, int]:
             x, y, z = (int(extent) for extent in part.annotations["tl.launch_threads"])
             found.append((x, y, z))
 
-    from tvm import tirx
-
-    tirx.stmt_functor.post_order_visit(node, visit)
+    walk(node, visit)
     if not found:
         raise InvalidKernelError("the kernel does not say how many threads a block has")
     return found[0]
 
 
 def _calls(node: Any, name: str) -> bool:
-    from tvm import tirx
-
     found = []
-    tirx.stmt_functor.post_order_visit(
-        node, lambda part: found.append(1) if type(part).__name__ == "Call" and part.op.name == name else None
-    )
+    walk(node, lambda part: found.append(1) if type(part).__name__ == "Call" and part.op.name == name else None)
     return bool(found)
-
-
-__all__ = ["Kernel", "Parameter", "Program", "compile_program", "nothing", "sequence_of"]

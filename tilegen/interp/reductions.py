@@ -29,7 +29,7 @@ from tilegen.interp.number_formats import (
     wrap_integer,
 )
 from tilegen.interp.regions import compile_region
-from tilegen.interp.statements import Signal, Step, operation
+from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler

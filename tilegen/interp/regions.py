@@ -32,7 +32,6 @@ class Region:
     minima: tuple[Code, ...]
     extents: tuple[Code, ...]
     site: Site
-    guarded: bool
 
     @property
     def dtype(self) -> str:
@@ -73,9 +72,29 @@ class Region:
                 return int(np.asarray(value).reshape(-1)[0])
         return value
 
-    def key(self, frame: Frame, shape: Sequence[int] | None = None) -> tuple[Key, bool]:
+    @cached_property
+    def is_fixed(self) -> bool:
+        """Whether the region is the same at every execution."""
+        return self.fixed_shape is not None and all(isinstance(code.const, int) for code in self.minima)
+
+    @cached_property
+    def known_keys(self) -> dict[Any, Key]:
+        """The indices of a fixed region that lies within its buffer, by the shapes of buffer and region."""
+        return {}
+
+    def key(self, frame: Frame, shape: tuple[int, ...] | None = None) -> tuple[Key, bool]:
         """The numpy index of the part inside the buffer, and whether that is all of the region."""
         storage = self.storage(frame)
+        if self.is_fixed:
+            known = self.known_keys.get((storage.data.shape, shape))
+            if known is not None:
+                return known, True
+        key, whole = self._compute_key(frame, storage, shape)
+        if self.is_fixed and whole:
+            self.known_keys[storage.data.shape, shape] = key
+        return key, whole
+
+    def _compute_key(self, frame: Frame, storage: Storage, shape: tuple[int, ...] | None) -> tuple[Key, bool]:
         extents = self.shape(frame) if shape is None else shape
         key, whole = [], True
         for code, extent, limit in zip(self.minima, extents, storage.data.shape, strict=True):
@@ -91,8 +110,8 @@ class Region:
         return (*key, Ellipsis), whole
 
     def _check_inside(self, frame: Frame, storage: Storage, extents: Sequence[int]) -> None:
-        if storage.is_global and self.guarded:
-            return
+        if storage.is_global:
+            return  # a tile operation checks its bounds itself, whatever the pass configuration says
         starts = self.starts(frame)
         ranges = ", ".join(f"{start}:{start + extent}" for start, extent in zip(starts, extents, strict=True))
         shape = ", ".join(str(extent) for extent in storage.data.shape)
@@ -106,9 +125,19 @@ class Region:
             starts,
         )
 
-    def read(self, frame: Frame, shape: Sequence[int] | None = None) -> Array:
+    def _check_all_active(self, frame: Frame) -> None:
+        """A tile operation is carried out by all threads of a role; which part some of them would do is not known."""
+        if frame.mask is not None and not frame.mask.all():
+            raise UnsupportedError(
+                f"`{self.site.operation}` is reached by some threads of a role only, after a return or in a loop whose "
+                "trip count differs between threads"
+            )
+
+    def read(self, frame: Frame, shape: tuple[int, ...] | None = None) -> Array:
         """The elements in the region's shape; where it leaves the buffer, the safe value."""
         storage = self.storage(frame)
+        if frame.mask is not None:
+            self._check_all_active(frame)
         key, whole = self.key(frame, shape)
         view = storage.read(frame, self.site, key)
         if whole:
@@ -118,9 +147,11 @@ class Region:
         padded[self._inner(frame, key, extents)] = view
         return padded
 
-    def write(self, frame: Frame, value: Any, shape: Sequence[int] | None = None) -> None:
+    def write(self, frame: Frame, value: Any, shape: tuple[int, ...] | None = None) -> None:
         """Store ``value`` (of the region's shape, or a scalar); what lies outside the buffer is dropped."""
         storage = self.storage(frame)
+        if frame.mask is not None:
+            self._check_all_active(frame)
         key, whole = self.key(frame, shape)
         if not whole and isinstance(value, np.ndarray) and value.ndim:
             extents = self.shape(frame) if shape is None else tuple(shape)
@@ -170,4 +201,4 @@ def compile_region(compiler: Compiler, node: Any, site: Site) -> Region:
     if len(sizes) < len(minima):
         one = constant(1, "int32")
         sizes = (one,) * (len(minima) - len(sizes)) + sizes
-    return Region(plan, minima, sizes, site, compiler.guarded)
+    return Region(plan, minima, sizes, site)

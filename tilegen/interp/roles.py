@@ -1,177 +1,29 @@
 """Roles: sets of threads that run different code at the same time, as in a warp-specialised kernel.
 
-A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine (a
-Python thread, of which exactly one runs at any time) that hands over when it has to wait at a barrier. Neighbouring branches
-form one group, with no meeting point between them, since the hardware has none either; the parts meet again at the next
-operation that all threads carry out together.
+A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine
+that hands over when it has to wait at a barrier. Neighbouring branches form one group, with no meeting point between them,
+since the hardware has none either; the parts meet again at the next operation that all threads carry out together.
 """
 
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site
+from tilegen.interp.coroutines import run_together
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code
 from tilegen.interp.memory import LocalStorage, Storage
 from tilegen.interp.number_formats import Array
-from tilegen.interp.statements import Signal, Step, compile_statement, leave, sequence_of
+from tilegen.interp.steps import Signal, Step, compile_statement, leave, sequence_of
+from tilegen.interp.structure import is_cooperative, is_role_branch, only_thread_indices
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
-
-#: Operations after which a thread may have to wait for others.
-_WAITS = ("tl.mbarrier_wait_parity", "tirx.tvm_storage_sync", "tl.sync_grid", "tl.cluster_wait", "tl.cluster_sync")
-#: Operations whose value differs from thread to thread.
-THREAD_VALUES = (
-    "tl.launch_thread_idx",
-    "tl.get_lane_idx",
-    "tl.get_warp_idx",
-    "tl.get_warp_idx_sync",
-    "tl.get_warp_group_idx",
-    "tl.tl_shuffle_elect",
-    "tl.any_sync",
-    "tl.all_sync",
-    "tl.ballot",
-    "tl.ballot_sync",
-    "tl.shfl_sync",
-    "tl.shfl_xor_sync",
-    "tl.shfl_up_sync",
-    "tl.shfl_down_sync",
-    "tl.match_any_sync",
-    "tl.match_all_sync",
-)
-
-
-class DeadlockError(Exception):
-    """No role of a block can go on; the finding has been recorded."""
-
-
-class _Stopped(BaseException):
-    """Ends the coroutine of a role whose block has stopped."""
-
-
-class Task:
-    """One role as a coroutine: it runs from ``resume`` to its next wait, and never beside another."""
-
-    def __init__(self, run: Callable[[], None], frame: Frame) -> None:
-        self.frame = frame
-        self.done = False
-        self.error: BaseException | None = None
-        self.waits_for: Callable[[], str] | None = None
-        self.site: Site | None = None
-        self._may_go: Callable[[], bool] | None = None
-        self._run = run
-        self._go = threading.Semaphore(0)
-        self._back = threading.Semaphore(0)
-        self._stop = False
-        self._thread = threading.Thread(target=self._main, daemon=True)
-        self._thread.start()
-
-    def _main(self) -> None:
-        self._go.acquire()
-        try:
-            if not self._stop:
-                with np.errstate(all="ignore"):
-                    self._run()
-        except _Stopped:
-            pass
-        except BaseException as error:  # handed to the thread that resumed this one
-            self.error = error
-        self.done = True
-        self._back.release()
-
-    def ready(self) -> bool:
-        return not self.done and (self._may_go is None or self._may_go())
-
-    def resume(self) -> None:
-        """Run until the next wait or the end; raises what the role raised."""
-        self._go.release()
-        self._back.acquire()
-        if self.error is not None:
-            raise self.error
-
-    def wait(self, may_go: Callable[[], bool], site: Site, waits_for: Callable[[], str]) -> None:
-        """Hand over until ``may_go`` holds."""
-        self._may_go, self.site, self.waits_for = may_go, site, waits_for
-        self._hand_over()
-        self._may_go = None
-
-    def breathe(self) -> None:
-        """Let the other roles run, in a loop that may wait for what they write."""
-        self._may_go = None
-        self._hand_over()
-
-    def _hand_over(self) -> None:
-        self._back.release()
-        self._go.acquire()
-        if self._stop:
-            raise _Stopped
-
-    def stop(self) -> None:
-        if not self.done:
-            self._stop = True
-            self._go.release()
-        self._thread.join()
-
-
-def wait_until(frame: Frame, site: Site, may_go: Callable[[], bool], waits_for: Callable[[], str]) -> None:
-    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``DeadlockError``."""
-    if may_go():
-        return
-    if frame.task is None:
-        frame.report("deadlock", site, lambda: f"the block waits for {waits_for()}, and nothing can end that wait")
-        raise DeadlockError
-    frame.task.wait(may_go, site, waits_for)
-
-
-def run_together(parent: Frame, parts: list[tuple[Frame, Callable[[], None]]]) -> None:
-    """Run roles until all have ended, always one at a time, in a fixed order."""
-    tasks = []
-    for frame, run in parts:
-        task = Task(run, frame)
-        frame.task = task
-        tasks.append(task)
-    try:
-        while any(not task.done for task in tasks):
-            ready = [task for task in tasks if task.ready()]
-            if not ready:
-                _wait_outside(parent, tasks)
-                continue
-            behind = min(task.frame.stage for task in ready)
-            for task in ready:
-                if task.frame.stage == behind:
-                    task.resume()
-    finally:
-        for task in tasks:
-            task.stop()
-
-
-def _wait_outside(parent: Frame, tasks: list[Task]) -> None:
-    """No role can go on: roles outside may free one, else the block is stuck."""
-    waiting = [task for task in tasks if not task.done]
-    site = waiting[0].site
-    assert site is not None
-    if parent.task is not None:
-        parent.task.wait(lambda: any(task.ready() for task in waiting), site, lambda: _waits(waiting))
-        return
-    parent.report("deadlock", site, lambda: "no role can go on: " + _waits(waiting))
-    raise DeadlockError
-
-
-def _waits(tasks: list[Task]) -> str:
-    parts = []
-    for task in tasks:
-        threads = task.frame.threads
-        what = task.waits_for() if task.waits_for is not None else "nothing"
-        parts.append(f"threads {int(threads.min())} to {int(threads.max())} wait for {what}")
-    return "; ".join(parts)
 
 
 @dataclass
@@ -180,6 +32,11 @@ class Part:
 
     step: Step
     condition: Code | None
+
+
+def compile_body(compiler: Compiler, node: Any) -> Step:
+    """A statement that may itself be a branch between roles, or a sequence of statements."""
+    return compile_sequence(compiler, list(node.seq) if type(node).__name__ == "SeqStmt" else [node])
 
 
 def compile_sequence(compiler: Compiler, nodes: list[Any]) -> Step:
@@ -289,7 +146,7 @@ def _run_classes(
 ) -> None:
     log = frame.block.access_log
     group = next(_group_runs)
-    parts: list[tuple[Frame, Callable[[], None]]] = []
+    parts: list[tuple[Frame, Callable[[], object]]] = []
     for chosen in classes:
         child = fork(frame, chosen, written)
         if log is not None:
@@ -319,6 +176,7 @@ def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
     """The frame of a part of the threads: its own values of thread variables, its own registers."""
     child = frame.fork(frame.threads[chosen])
     child.stage = frame.stage
+    child.epoch, child.warp_epoch = frame.epoch, frame.warp_epoch
     count = frame.threads.size
     for slot, value in enumerate(child.environment):
         if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == count and count > 1:
@@ -370,64 +228,3 @@ def _keep_registers(frame: Frame, child: Frame, before: dict[int, int]) -> None:
 
 def _equal(left: LocalStorage, right: LocalStorage) -> bool:
     return left.data.shape == right.data.shape and left.data.tobytes() == right.data.tobytes()
-
-
-def is_role_branch(compiler: Compiler, node: Any) -> bool:
-    """Whether a statement is a branch on the thread whose body holds tile operations or waits."""
-    if type(node).__name__ != "IfThenElse" or not depends_on_thread(compiler, node.condition):
-        return False
-    return is_cooperative(node.then_case) or (node.else_case is not None and is_cooperative(node.else_case))
-
-
-def depends_on_thread(compiler: Compiler, node: Any) -> bool:
-    """Whether an expression may differ between threads."""
-    found = False
-
-    def visit(part: Any) -> None:
-        nonlocal found
-        kind = type(part).__name__
-        if (kind == "Var" and compiler.is_thread_variable(part)) or (kind == "Call" and part.op.name in THREAD_VALUES):
-            found = True
-        elif kind == "BufferLoad" and str(part.buffer.scope()) in ("local", "local.var"):
-            found = found or compiler.has_threads
-
-    _visit(node, visit)
-    return found
-
-
-def only_thread_indices(compiler: Compiler, node: Any) -> bool:
-    """Whether a condition is made of variables and constants only, so that it can be decided ahead of its statement."""
-    pure = True
-
-    def visit(part: Any) -> None:
-        nonlocal pure
-        if type(part).__name__ == "BufferLoad" or (type(part).__name__ == "Call" and part.op.name.startswith("tl.")):
-            pure = pure and type(part).__name__ == "Call" and part.op.name in THREAD_VALUES[:6]
-        elif type(part).__name__ == "Var":
-            pure = pure and compiler.knows_variable(part)
-
-    _visit(node, visit)
-    return pure
-
-
-def is_cooperative(node: Any, waits: bool = True) -> bool:
-    """Whether a statement holds an operation that a set of threads carries out together (or, with ``waits``, waits in)."""
-    found = False
-
-    def visit(part: Any) -> None:
-        nonlocal found
-        kind = type(part).__name__
-        if kind == "For" and int(part.kind) == 1:
-            found = True
-        elif kind == "Call":
-            name = str(getattr(part.op, "name", ""))
-            found = found or name.startswith("tl.tileop.") or (waits and name in _WAITS)
-
-    _visit(node, visit)
-    return found
-
-
-def _visit(node: Any, visit: Callable[[Any], None]) -> None:
-    from tvm import tirx
-
-    tirx.stmt_functor.post_order_visit(node, visit)

@@ -13,7 +13,8 @@ from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import THREAD_AXIS, Code, as_scalar
 from tilegen.interp.number_formats import Array, convert
-from tilegen.interp.statements import Step, nothing, operation
+from tilegen.interp.steps import Signal, Step, operation
+from tilegen.interp.thread_order import new_warp_epoch
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -47,10 +48,16 @@ def _thread_index(compiler: Compiler, node: Any, site: Site) -> Code:
     x, y, _ = compiler.threads
     axes = compiler.axes
 
+    known: list[tuple[Array, Any]] = []
+
     def run(frame: Frame) -> Any:
         linear = frame.threads
+        if known and known[0][0] is linear:  # every block of a grid has the same threads
+            return known[0][1]
         values = (linear % x, linear // x % y, linear // (x * y))[dimension]
-        return as_scalar(thread_column(frame, values, axes))
+        value = as_scalar(thread_column(frame, values, axes))
+        known[:] = [(linear, value)]
+        return value
 
     return Code(run, "int32")
 
@@ -233,5 +240,8 @@ def _any_of(compiler: Compiler, node: Any, site: Site) -> Code:
 
 @operation("tl.sync_warp")
 def _sync_warp(compiler: Compiler, call: Any, site: Site) -> Step:
-    """Threads of a frame are always in step."""
-    return nothing
+    def run(frame: Frame) -> Signal | None:
+        new_warp_epoch(frame)
+        return None
+
+    return run

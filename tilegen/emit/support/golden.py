@@ -38,7 +38,7 @@ def normal_on_gpu(shape, dtype, seed, scale=1.0):
 def assert_close(actual, expected, tolerance, what=""):
     """Compares elementwise, where ``actual`` lies: ``|actual - expected| <= tolerance``; NaN never passes."""
     actual = actual.detach().double()
-    expected, tolerance = expected.to(actual), tolerance.to(actual)
+    expected, tolerance = expected.to(actual), torch.as_tensor(tolerance).to(actual)
     error = (actual - expected).abs()
     bad = ~(error <= tolerance)
     if bad.any():

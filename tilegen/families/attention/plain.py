@@ -64,7 +64,7 @@ def _attend(decode: Decode, launch: Launch, split: Size) -> KernelPlan:
     """BLOCK_H heads of one sequence over the keys of one split."""
     stages = decode.tiles["stages"]
     loop = Loop(
-        LoopKind.PIPELINED,
+        LoopKind.PIPELINED if is_pipelined(decode) else LoopKind.SERIAL,
         "k",
         ceil_div(decode.key_blocks, split),
         _step(decode),

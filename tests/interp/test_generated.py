@@ -1,0 +1,121 @@
+"""Golden tier 3: the kernels that the specs render to, wrappers included, give the right numbers without a GPU.
+
+The wrapper of a generated kernel is called as it is; only its compiled kernels are replaced by the interpreter, and its
+questions about the device are answered for an H200 or an A100.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tilegen.emit.rendering import render
+from tilegen.interp import InterpretedKernel
+from tilegen.spec.loading import load
+
+torch = pytest.importorskip("torch")
+SPECS = Path(__file__).parents[2] / "specs"
+SM_COUNT = {"sm_90a": 132, "sm_80": 108}
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    """Every spec of the repository, rendered into one folder that can be imported from."""
+    folder = tmp_path_factory.mktemp("rendered")
+    for path in sorted(SPECS.glob("*.toml")):
+        spec = load(path)
+        place = folder / spec.kernel
+        place.mkdir()
+        for name, content in render(spec).files.items():
+            (place / name).parent.mkdir(exist_ok=True)
+            (place / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        if not (place / "__init__.py").exists():
+            (place / "__init__.py").write_text("")
+        golden = place / "golden"
+        golden.mkdir(exist_ok=True)
+        (golden / "facts.json").write_text(json.dumps({"files": {}, "lowering": [], "outputs": []}))
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))
+
+
+@pytest.fixture
+def on_cpu(rendered, monkeypatch):
+    """``on_cpu("rms_silu", "sm_90a")`` gives the kernel's package, whose functions now take CPU tensors."""
+
+    def go(kernel, arch):
+        package = importlib.import_module(kernel)
+        runtime = importlib.import_module(f"{kernel}._runtime")
+        api = importlib.import_module(f"{kernel}.api")
+        monkeypatch.setattr(runtime, "check_tensor", lambda *_arguments, **_options: None)
+        monkeypatch.setattr(runtime, "check_arch", lambda *_arguments: arch)
+        monkeypatch.setattr(runtime, "sm_count_of", lambda _index: SM_COUNT[arch])
+        monkeypatch.setattr(
+            runtime.KernelCache, "get", lambda self, **key: InterpretedKernel(self.build(**key)), raising=True
+        )
+        monkeypatch.setattr(
+            runtime.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
+        )
+        return (
+            package,
+            api,
+            importlib.import_module(f"{kernel}.reference"),
+            importlib.import_module(f"{kernel}._golden"),
+        )
+
+    return go
+
+
+CASES = [
+    ("gemm_relu", {"M": 200, "N": 1024, "K": 1024}),
+    ("gemm_relu", {"M": 1, "N": 1024, "K": 1024}),
+    ("rms_silu", {"M": 65, "C": 160}),
+    ("rms_silu", {"M": 7, "C": 1024}),
+    ("mla_decode", {"B": 2, "H": 16, "S": 65, "D_nope": 512, "D_rope": 64}),
+    ("mla_decode", {"B": 1, "H": 128, "S": 300, "D_nope": 512, "D_rope": 64}),
+]
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("kernel", "dims"), CASES, ids=[f"{name}-{'-'.join(map(str, dims.values()))}" for name, dims in CASES]
+)
+def test_a_generated_kernel_gives_the_right_numbers_on_the_cpu(on_cpu, kernel, dims, dtype, arch):
+    _, api, references, golden = on_cpu(kernel, arch)
+    inputs = references.random_inputs(**dims, dtype=getattr(torch, dtype), seed=0)
+    out = getattr(api, kernel)(*inputs)
+    expected, tolerance = references.reference(*inputs)[:2]
+    if hasattr(references, "rounded"):
+        tolerance = references.rounded(expected, tolerance, out.dtype)
+    golden.assert_close(out, expected, tolerance, kernel)
+
+
+@pytest.mark.parametrize("num_split", [1, 2, 5])
+@pytest.mark.parametrize("seq_lens", [None, [150, 0, 70]], ids=["whole", "ragged"])
+def test_every_number_of_splits_of_mla_decode_gives_the_same(on_cpu, num_split, seq_lens):
+    _, api, references, golden = on_cpu("mla_decode", "sm_90a")
+    inputs = references.random_inputs(B=3, H=16, S=150, D_nope=512, D_rope=64, dtype=torch.float16, seed=1)
+    lengths = None if seq_lens is None else torch.tensor(seq_lens, dtype=torch.int32)
+    out, lse = api.mla_decode(*inputs, seq_lens=lengths, num_split=num_split, return_lse=True)
+    expected, tolerance, expected_lse, lse_tolerance = references.reference(*inputs, lengths, None)
+    golden.assert_close(out, expected, tolerance, "mla_decode")
+    empty = expected_lse.isneginf()
+    assert torch.equal(lse.isneginf(), empty)
+    golden.assert_close(lse[~empty], expected_lse[~empty], lse_tolerance[~empty], "lse")
+
+
+def test_a_stand_in_writes_its_outputs_in_place_and_refuses_findings(normal):
+    from tests.interp.test_faults import row_norm
+    from tilegen.interp import WrongKernelError
+
+    x = torch.from_numpy(normal(40, 96, dtype="float16"))
+    y = torch.empty_like(x)
+    InterpretedKernel(row_norm())(x, y)
+    assert torch.allclose(y.float(), torch.nn.functional.rms_norm(x.float(), (96,), eps=1e-5), atol=2e-3)
+    with pytest.raises(WrongKernelError, match="uninitialised-read"):
+        InterpretedKernel(row_norm("missing reduction"))(x, y)

@@ -1,0 +1,47 @@
+"""A kernel that stands in for a compiled one: called with torch tensors on the CPU, it runs in the interpreter.
+
+With it the whole wrapper of a kernel (its checks, its choice of tiles, its workspaces, a second kernel that combines) can be
+tested on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilegen.interp.execution import run
+from tilegen.interp.findings import Finding, InvalidKernelError
+from tilegen.interp.reference import to_torch
+
+
+class WrongKernelError(AssertionError):
+    """The interpreter found something wrong; the message lists it."""
+
+
+class InterpretedKernel:
+    """Calls ``prim_func`` as a compiled kernel is called: positional tensors and scalars, outputs written in place.
+
+    ``findings`` holds what the last call found. With ``strict`` a call raises ``WrongKernelError`` for anything but notes.
+    """
+
+    def __init__(self, prim_func: Any, *, jobs: int = 1, strict: bool = True) -> None:
+        self.prim_func = prim_func
+        self.jobs = jobs
+        self.strict = strict
+        self.findings: list[Finding] = []
+        self._names = [_name(prim_func, parameter) for parameter in prim_func.params]
+
+    def __call__(self, *arguments: Any) -> None:
+        if len(arguments) != len(self._names):
+            raise InvalidKernelError(f"the kernel takes {', '.join(self._names)}, and got {len(arguments)} arguments")
+        given = dict(zip(self._names, arguments, strict=True))
+        result = run(self.prim_func, given, jobs=self.jobs)
+        self.findings = result.findings
+        if self.strict and result.errors:
+            raise WrongKernelError("\n".join(str(finding) for finding in result.errors))
+        for name, output in result.outputs.items():
+            given[name].copy_(to_torch(output))
+
+
+def _name(prim_func: Any, parameter: Any) -> str:
+    buffers = prim_func.buffer_map
+    return str(buffers[parameter].name) if parameter in buffers else str(parameter.name)

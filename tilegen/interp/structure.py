@@ -1,0 +1,105 @@
+"""Questions about the structure of TIR code, answered before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilegen.interp.compiler import Compiler
+
+#: Operations after which a thread may have to wait for others.
+_WAITS = ("tl.mbarrier_wait_parity", "tirx.tvm_storage_sync", "tl.sync_grid", "tl.cluster_wait", "tl.cluster_sync")
+#: Operations whose value differs from thread to thread.
+THREAD_VALUES = (
+    "tl.launch_thread_idx",
+    "tl.get_lane_idx",
+    "tl.get_warp_idx",
+    "tl.get_warp_idx_sync",
+    "tl.get_warp_group_idx",
+    "tl.tl_shuffle_elect",
+    "tl.any_sync",
+    "tl.all_sync",
+    "tl.ballot",
+    "tl.ballot_sync",
+    "tl.shfl_sync",
+    "tl.shfl_xor_sync",
+    "tl.shfl_up_sync",
+    "tl.shfl_down_sync",
+    "tl.match_any_sync",
+    "tl.match_all_sync",
+)
+
+
+def walk(node: Any, visit: Callable[[Any], None]) -> None:
+    """Call ``visit`` on every part of a TIR statement or expression, inner parts first."""
+    from tvm import tirx
+
+    tirx.stmt_functor.post_order_visit(node, visit)
+
+
+def is_role_branch(compiler: Compiler, node: Any) -> bool:
+    """Whether a statement is a branch on the thread whose body holds tile operations or waits."""
+    if type(node).__name__ != "IfThenElse" or not depends_on_thread(compiler, node.condition):
+        return False
+    return is_cooperative(node.then_case) or (node.else_case is not None and is_cooperative(node.else_case))
+
+
+def depends_on_thread(compiler: Compiler, node: Any) -> bool:
+    """Whether an expression may differ between threads."""
+    found = False
+
+    def visit(part: Any) -> None:
+        nonlocal found
+        kind = type(part).__name__
+        if (kind == "Var" and compiler.is_thread_variable(part)) or (kind == "Call" and part.op.name in THREAD_VALUES):
+            found = True
+        elif kind == "BufferLoad" and str(part.buffer.scope()) in ("local", "local.var"):
+            found = found or compiler.has_threads
+
+    walk(node, visit)
+    return found
+
+
+def only_thread_indices(compiler: Compiler, node: Any) -> bool:
+    """Whether a condition is made of variables and constants only, so that it can be decided ahead of its statement."""
+    pure = True
+
+    def visit(part: Any) -> None:
+        nonlocal pure
+        if type(part).__name__ == "BufferLoad" or (type(part).__name__ == "Call" and part.op.name.startswith("tl.")):
+            pure = pure and type(part).__name__ == "Call" and part.op.name in THREAD_VALUES[:6]
+        elif type(part).__name__ == "Var":
+            pure = pure and compiler.knows_variable(part)
+
+    walk(node, visit)
+    return pure
+
+
+def is_cooperative(node: Any, waits: bool = True) -> bool:
+    """Whether a statement holds an operation that a set of threads carries out together (or, with ``waits``, waits in)."""
+    found = False
+
+    def visit(part: Any) -> None:
+        nonlocal found
+        kind = type(part).__name__
+        if kind == "For" and int(part.kind) == 1:
+            found = True
+        elif kind == "Call":
+            name = str(getattr(part.op, "name", ""))
+            found = found or name.startswith("tl.tileop.") or (waits and name in _WAITS)
+
+    walk(node, visit)
+    return found
+
+
+def touches_registers(node: Any) -> bool:
+    """Whether code names per-thread memory: the lanes of a T.vectorized loop share it, so they take turns."""
+    found = []
+
+    def visit(part: Any) -> None:
+        if type(part).__name__ in ("BufferLoad", "BufferStore") and str(part.buffer.scope()) in ("local", "local.var"):
+            found.append(part)
+
+    walk(node, visit)
+    return bool(found)
