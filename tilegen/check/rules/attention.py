@@ -11,7 +11,7 @@ from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.check.rules.shared_memory import is_runtime
 from tilegen.expr import any_of, at_most, ceil_div, divides, less, maximum, multiply, symbol, to_text
 from tilegen.lowering.pipeline import planned_schedule, trip_count_ok
-from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, LoopKind, Reduce, Scope
+from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, Reduce, Scope
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def runtime_trips(plan: TilePlan) -> Iterator[Obligation]:
         return
     for kernel in plan.kernels:
         for loop, _ in kernel.find(Loop):
-            if loop.kind is not LoopKind.PIPELINED or not is_runtime(plan, loop) or kernel.launch.producer_threads != 0:
-                continue
-            if not isinstance(loop.stages, int):
+            if not is_runtime(plan, loop) or kernel.launch.producer_threads != 0 or not isinstance(loop.stages, int):
                 continue
             schedule = planned_schedule(len(loop.body), _last_uses(kernel, loop), loop.stages)
             yield Obligation(

@@ -26,6 +26,11 @@ def _explicit(plan: TilePlan) -> Iterator[KernelPlan]:
     return (kernel for kernel in plan.kernels if any(copy.explicit_tma for copy, _ in kernel.find(Copy)))
 
 
+def _is_output_tile(plan: TilePlan) -> bool:
+    """Whether a block owns a tile of rows and columns of a product, as these rules take it."""
+    return {"BLOCK_M", "BLOCK_N", "BLOCK_K"} <= plan.tiles.keys()
+
+
 def _schedule_at(plan: TilePlan) -> str:
     own = f"target.{plan.target.name}.schedule"
     path = own if plan.spec.has(own) else "schedule"
@@ -35,7 +40,7 @@ def _schedule_at(plan: TilePlan) -> str:
 
 
 @rule(
-    "G1",
+    "S1",
     "explicit-schedule-chip",
     sentence="the chip has the instructions of the schedule: TMA, WGMMA and register reallocation",
     source="PTX ISA: wgmma and setmaxnreg need sm_90a, cp.async.bulk.tensor sm_90",
@@ -60,13 +65,13 @@ def chip_of_schedule(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "G2",
+    "S2",
     "schedule-gemm-is-wgmma",
     sentence="a product that a schedule issues as WGMMA has operands and an accumulator that WGMMA takes",
     source="PTX ISA, wgmma.mma_async: types and shapes; tilelang src/cuda/op/gemm.cc",
     severity=Severity.ERROR,
     today="TileLang stops: T.wgmma_gemm does not fall back to mma.sync",
-    unless=("A3", "D3", "D4", "D5", "D8", "D9", "D11", "G1"),
+    unless=("A3", "D3", "D4", "D5", "D8", "D9", "D11", "S1"),
 )
 def product_is_wgmma(plan: TilePlan) -> Iterator[Obligation]:
     from tilegen.check.rules.gemm import path_of
@@ -97,7 +102,7 @@ def product_is_wgmma(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "G3",
+    "S3",
     "store-part-of-tile",
     sentence="the output tile leaves in whole parts, each a TMA box with rows of a multiple of 16 bytes",
     source="CUDA driver API, cuTensorMapEncodeTiled: boxDim; the loop over the parts runs BLOCK_N // STORE_N times",
@@ -106,7 +111,7 @@ def product_is_wgmma(plan: TilePlan) -> Iterator[Obligation]:
 )
 def store_parts(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, copy in tma_stores(plan):
-        if not copy.explicit_tma:
+        if not copy.explicit_tma or not _is_output_tile(plan):
             continue
         rows, columns = copy.extents
         itemsize = kernel.buffer(copy.dst).itemsize
@@ -139,7 +144,7 @@ def store_parts(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "G4",
+    "S4",
     "warp-group-rows",
     sentence="a persistent tile has 64 rows, or 128 in two groups: a warp group for every 64 rows",
     source="PTX ISA, wgmma: 64 rows; the register file holds the accumulators of two groups of 64 x 256",
@@ -158,7 +163,7 @@ def group_rows(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "G5",
+    "S5",
     "consumers-of-a-run",
     sentence="the consumers of a stream-K block are one or two warp groups",
     source="PTX ISA, setmaxnreg: 24 registers for the producer and 240 for each of two groups are what the file holds; "
@@ -178,7 +183,7 @@ def run_consumers(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "G6",
+    "S6",
     "workspace-float32",
     sentence="parts of a product are added up in float32",
     source="the workspace is float32; a sum in another dtype would depend on how a tile was cut",
@@ -197,7 +202,7 @@ def workspace_dtype(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
-    "G7",
+    "S7",
     "workspace-index-int32",
     sentence="indices into the workspace, and the number of K steps of all tiles, fit a 32-bit integer",
     source="T.int32 arithmetic of the kernel; sm_count is read at run time, up to 512",
@@ -207,6 +212,8 @@ def workspace_dtype(plan: TilePlan) -> Iterator[Obligation]:
 def workspace_index(plan: TilePlan) -> Iterator[Obligation]:
     from tilegen.expr import ceil_div, symbol
 
+    if not _is_output_tile(plan):
+        return
     for kernel in _explicit(plan):
         steps = multiply(
             ceil_div(symbol("M"), plan.tiles["BLOCK_M"]),
