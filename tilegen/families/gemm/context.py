@@ -39,7 +39,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         **_schedules(spec, own),
         "epilogue": formula_to_tilelang(formula.expr, {name: name for name in epilogue_parameters(spec)}),
         "epilogue_parameters": epilogue_parameters(spec),
-        "epilogue_passed": [value.name for value in (*extra, *scalars)],
+        "epilogue_passed": [tensor.name for tensor in extra] + [scalar.name for scalar in scalars],
         "epilogue_casts": [
             tensor.name
             for tensor in extra
@@ -203,8 +203,9 @@ def _arguments(spec: Spec, schedule: str) -> list[tuple[str, str]]:
 def epilogue_parameters(spec: Spec) -> list[str]:
     """The names in the formula: acc, tensors, scalars, dims."""
     used = free_names(spec.compute.c.expr)  # type: ignore[attr-defined]
-    values = (*epilogue_tensors(spec), *epilogue_scalars(spec))
-    return ["acc", *(value.name for value in values), *sorted(used & {"M", "N", "K"})]
+    tensors = [tensor.name for tensor in epilogue_tensors(spec)]
+    scalars = [scalar.name for scalar in epilogue_scalars(spec)]
+    return ["acc", *tensors, *scalars, *sorted(used & {"M", "N", "K"})]
 
 
 def dtype_text(spec: Spec, tensor: Tensor) -> str:
