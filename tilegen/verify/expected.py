@@ -83,7 +83,7 @@ def _instructions(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -
             n,
             k,
             t,
-            gemm.policy,  # type: ignore[arg-type]
+            gemm.policy,
             gemm.dtype,
             gemm.accum,
             transpose_a=gemm.transpose_a,
