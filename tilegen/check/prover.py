@@ -113,7 +113,7 @@ def _holds_untied(claim: Pointwise, domain: Domain) -> bool:
     size = untied.size(names)
     if size is None or size > ENUMERABLE:
         return False
-    return all(_true(claim.holds, dict(zip(names, point, strict=True))) for point in untied.points(names))
+    return _enumerate(claim.compiled(names), untied, names).proved
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import PackageLoader, PrefixLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from tilegen.emit.format import call_text, dict_text, domain_entry, list_text, mapping_text, tuple_text
+from tilegen.emit import format as layout
 
 
 @cache
@@ -28,8 +28,14 @@ def environment() -> ImmutableSandboxedEnvironment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters.update(tuple_text=tuple_text, dict_text=dict_text)
-    found.globals.update(call_text=call_text, domain_entry=domain_entry, list_text=list_text, mapping_text=mapping_text)
+    found.filters.update(tuple_text=layout.tuple_text, dict_text=layout.dict_text)
+    found.globals.update(
+        call_text=layout.call_text,
+        domain_entry=layout.domain_entry,
+        list_text=layout.list_text,
+        mapping_text=layout.mapping_text,
+        sum_text=layout.sum_text,
+    )
     return found
 
 

@@ -31,6 +31,25 @@ def mapping_text(head: str, pairs: Sequence[tuple[str, str]], indent: int) -> st
     return f"{head}{{\n" + "".join(f'{inner}"{name}": {value},\n' for name, value in pairs) + " " * indent + "}"
 
 
+def sum_text(head: str, expression: str, indent: int) -> str:
+    """``head`` and an expression, in parentheses with one term of its outermost sum a line where it does not fit."""
+    if indent + len(head) + len(expression) <= WIDTH:
+        return head + expression
+    inner = " " * (indent + 4)
+    return f"{head}(\n{inner}" + f"\n{inner}".join(_terms(expression)) + "\n" + " " * indent + ")"
+
+
+def _terms(expression: str) -> list[str]:
+    """The expression cut before each binary plus and minus that is in no brackets."""
+    terms, start, depth = [], 0, 0
+    for i, character in enumerate(expression):
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and expression[i - 1 : i + 2] in (" + ", " - "):
+            terms.append(expression[start:i].rstrip())
+            start = i
+    return [*terms, expression[start:]]
+
+
 def list_text(head: str, items: Sequence[str], indent: int) -> str:
     """``head[a, b]``, one item a line where it does not fit at ``indent``."""
     flat = f"{head}[{', '.join(items)}]"

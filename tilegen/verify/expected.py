@@ -76,11 +76,14 @@ def _instructions(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -
     found = set()
     for gemm, _ in kernel.find(Gemm):
         threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-        sizes = [int(evaluate(size, dims)) for size in (gemm.m, gemm.n, gemm.k, threads)]
+        m, n, k, t = (int(evaluate(size, dims)) for size in (gemm.m, gemm.n, gemm.k, threads))
         path = gemm_path(
             plan.target,
-            *sizes,
-            gemm.policy,  # type: ignore[arg-type]
+            m,
+            n,
+            k,
+            t,
+            gemm.policy,
             gemm.dtype,
             gemm.accum,
             transpose_a=gemm.transpose_a,

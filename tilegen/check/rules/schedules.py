@@ -9,7 +9,7 @@ from tilegen.check.claim import pointwise, text_at
 from tilegen.check.domain import SM_COUNT
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.check.rules.copies import tma_stores
-from tilegen.expr import Size, all_of, any_of, at_most, divides, equal, less, multiply, to_text
+from tilegen.expr import Size, add, all_of, any_of, at_most, divides, equal, less, multiply, to_text
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
 from tilegen.spec.diagnostic import Severity
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 MAX_BOX = 256
+MAX_SMS = SM_COUNT.hi or 0
 GROUP_ROWS = 64
 
 
@@ -222,7 +223,7 @@ def workspace_index(plan: TilePlan) -> Iterator[Obligation]:
         )
         # One run more than there are steps: the last block's run starts there.
         yield Obligation(
-            less(steps + SM_COUNT.hi, INT32_MAX),
+            less(add(steps, MAX_SMS), INT32_MAX),
             at="dims.M",
             label=text_of(
                 lambda values, s: f"{to_text(s)} = {text_at(s, values)} K steps of all tiles, over 2^31 - 1", steps

@@ -39,7 +39,13 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         **_schedules(spec, own),
         "epilogue": formula_to_tilelang(formula.expr, {name: name for name in epilogue_parameters(spec)}),
         "epilogue_parameters": epilogue_parameters(spec),
-        "epilogue_passed": "".join(f"{value.name}, " for value in (*extra, *scalars)),
+        "epilogue_passed": [tensor.name for tensor in extra] + [scalar.name for scalar in scalars],
+        "epilogue_casts": [
+            tensor.name
+            for tensor in extra
+            if spec.compute.accum.startswith("float")  # type: ignore[attr-defined]
+            and spec.dtypes(tensor.name) != (spec.compute.accum,)  # type: ignore[attr-defined]
+        ],
         "identity": formula.text.strip() == "acc",
         "reference": formula_to_torch(formula.expr, {tensor.name: tensor.name for tensor in extra}),
         "swizzle": next(iter(swizzles)) if len(swizzles) == 1 else None,
@@ -79,12 +85,10 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     return {
         "inputs": inputs,
         "called_with": [*inputs, *(scalar.name for scalar in scalars)],
-        "typed_inputs": ", ".join(
-            [
-                *(f"{name}: torch.Tensor" for name in inputs),
-                *(f"{scalar.name}: {'float' if scalar.dtype.startswith('float') else 'int'}" for scalar in scalars),
-            ]
-        ),
+        "typed_inputs": [
+            *(f"{name}: torch.Tensor" for name in inputs),
+            *(f"{scalar.name}: {'float' if scalar.dtype.startswith('float') else 'int'}" for scalar in scalars),
+        ],
         "described_scalars": {
             scalar.name: scalar.dtype + (f", {scalar.doc}" if scalar.doc else "") for scalar in scalars
         },
@@ -162,12 +166,12 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
         "workspace_shapes": [(name, shape) for name, shape in WORKSPACE.items() if name in own],
         "factories": [(schedule, f"{spec.kernel}_{schedule}") for schedule in own],
         "arguments_of": {schedule: _arguments(spec, schedule) for schedule in own},
-        "epilogue_calls": {
-            schedule: "epilogue({})".format(
-                ", ".join(
-                    ["acc[j, i]" if schedule == "skinny" else "acc[i, j]", *element_names(extra, *cell).values(), *rest]
-                )
-            )
+        "epilogue_arguments": {
+            schedule: [
+                "acc[j, i]" if schedule == "skinny" else "acc[i, j]",
+                *element_names(extra, *cell).values(),
+                *rest,
+            ]
             for schedule, cell in cells.items()
         },
     }
@@ -199,8 +203,9 @@ def _arguments(spec: Spec, schedule: str) -> list[tuple[str, str]]:
 def epilogue_parameters(spec: Spec) -> list[str]:
     """The names in the formula: acc, tensors, scalars, dims."""
     used = free_names(spec.compute.c.expr)  # type: ignore[attr-defined]
-    values = (*epilogue_tensors(spec), *epilogue_scalars(spec))
-    return ["acc", *(value.name for value in values), *sorted(used & {"M", "N", "K"})]
+    tensors = [tensor.name for tensor in epilogue_tensors(spec)]
+    scalars = [scalar.name for scalar in epilogue_scalars(spec)]
+    return ["acc", *tensors, *scalars, *sorted(used & {"M", "N", "K"})]
 
 
 def dtype_text(spec: Spec, tensor: Tensor) -> str:

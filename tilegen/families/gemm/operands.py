@@ -30,7 +30,7 @@ def epilogue_scalars(spec: Spec) -> tuple[Scalar, ...]:
 def is_transposed(spec: Spec, name: str) -> bool:
     """Whether operand ``a`` is stored as (K, M), or ``b`` as (N, K)."""
     first = spec.tensor(name).shape[0]
-    return first == symbol("K" if name == "a" else "N")
+    return bool(first == symbol("K" if name == "a" else "N"))
 
 
 def global_buffers(spec: Spec, dtypes: Mapping[str, str]) -> tuple[Buffer, ...]:

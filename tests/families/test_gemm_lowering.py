@@ -1,0 +1,25 @@
+"""What TileLang makes of the rendered schedules is what their plans say."""
+
+import pytest
+
+from tests.families.gemm import RICH, TILES, gemm
+from tilegen.emit.artefacts import compile_key
+from tilegen.emit.rendering import cases_by_arch, render
+from tilegen.families.family import family_of
+from tilegen.plan.instances import instances
+from tilegen.verify.compare import disagreements
+from tilegen.verify.expected import expected
+from tilegen.verify.worker import observe
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("tiles", TILES)
+@pytest.mark.parametrize(("a", "b"), [("M K", "K N"), ("K M", "N K")])
+def test_the_plan_of_a_schedule_is_what_tilelang_makes(tiles, a, b):
+    spec = gemm(tiles, a=a, b=b, **RICH)
+    (instance,) = instances(spec, "sm_90a")
+    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    key = compile_key(instance, parameters)
+    observed = observe(render(spec).files["kernel.py"], {}, key, "sm_90a", with_ptxas=False)
+    assert disagreements(expected(instance), observed) == []
