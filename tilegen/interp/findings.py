@@ -29,7 +29,7 @@ KINDS: dict[str, str] = {
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "unused-output", "infinity"})
+NOTES = frozenset({"stages", "unused-output", "infinity", "index-overflow"})
 
 
 class UnsupportedError(Exception):
