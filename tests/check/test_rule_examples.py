@@ -29,9 +29,14 @@ def test_the_checker_agrees_with_an_example(example: Example) -> None:
         assert verdict.rules[f"TG-{example.rule}"]["proved"] > 0, "the rule says nothing of this example"
 
 
-@pytest.mark.parametrize("rule", catalogue())
+# What the templates of the families keep by themselves: no spec can break it. Their plans are tested with the families.
+WITHOUT = {"E1", "E5", "E6", "E12"}
+
+
+@pytest.mark.parametrize("rule", [rule for rule in catalogue() if rule not in WITHOUT])
 def test_a_rule_has_examples_of_both_kinds(rule: str) -> None:
-    assert {example.fails for example in examples(rule)} == {True, False}
+    wanted = {False} if catalogue()[rule].of_family else {True, False}
+    assert {example.fails for example in examples(rule)} == wanted
 
 
 def test_every_example_is_of_a_rule() -> None:

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from tilegen.cli.show import command
 
-ROOT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parent / "project"
+BROKEN = Path(__file__).parents[1] / "check" / "broken"
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -21,8 +22,8 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.fixture(autouse=True)
-def _in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(PROJECT)
 
 
 def test_plan_budget_and_proofs_are_shown() -> None:
@@ -61,13 +62,13 @@ def test_misuse_is_told_and_exits_2(arguments: tuple[str, ...], message: str) ->
 
 
 def test_a_spec_whose_rules_leave_a_gap_has_no_plan_to_show() -> None:
-    code, text = run("tests/check/broken/rule_list_not_total.toml")
+    code, text = run(str(BROKEN / "rule_list_not_total.toml"))
     assert code == 1
     assert "error[TG-T2]" in text
 
 
 def test_what_is_refuted_is_shown_with_its_arithmetic() -> None:
-    code, text = run("tests/check/broken/threads_1024_warp_specialised.toml")
+    code, text = run(str(BROKEN / "threads_1024_warp_specialised.toml"))
     assert code == 0
     assert "refuted: 1024 threads + 128 of the producer warp group = 1152" in text
 

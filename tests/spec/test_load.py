@@ -138,7 +138,10 @@ def test_a_target_overrides_part_of_the_tile() -> None:
     assert s.tile_for("sm_80")["BLOCK_N"].rules[0].use == 128
     assert s.tile_for("sm_80")["BLOCK_M"] is s.tile["BLOCK_M"]
     assert s.tile_for("sm_90a") == s.tile
-    assert (s.schedule_for("sm_80"), s.schedule_for("sm_90a")) == ("plain", None)
+    chosen = s.schedule_for("sm_80")
+    assert chosen is not None
+    assert ([rule.use for rule in chosen.rules], s.schedule_for("sm_90a")) == (["plain"], None)
+    assert next(iter(s.tile_for("sm_80"))) == "schedule"
 
 
 def test_without_a_target_the_spec_is_for_sm_90a() -> None:

@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
 from tilegen.check.findings import findings
-from tilegen.check.prover import Outcome, Status, prove
+from tilegen.check.prover import Status, prove
 from tilegen.check.result import Result
 from tilegen.check.rule import Rule, rules, spec_rules
 from tilegen.plan.build import dtype_bindings, plan_of
@@ -85,22 +85,18 @@ def spec_findings(spec: Spec) -> list[Diagnostic]:
 
 
 def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
-    """Each plan of a spec with every obligation on it, settled. Equal obligations of several plans are settled once."""
-    known: dict[Any, Outcome] = {}
+    """Each plan of a spec with every obligation on it, settled."""
     domain = domain_of(spec)
     for plan in plans(spec):
         region = domain.restricted(plan.case.condition)
-        yield plan, list(_without_consequences(_settle_plan(plan, region, known)))
+        yield plan, list(_without_consequences(_settle_plan(plan, region)))
 
 
-def _settle_plan(plan: TilePlan, region: Domain, known: dict[Any, Outcome]) -> Iterator[Result]:
+def _settle_plan(plan: TilePlan, region: Domain) -> Iterator[Result]:
     dtypes = ", ".join(sorted(set(plan.dtypes.values())))
     for rule in rules():
         for obligation in rule.obligations(plan):
-            key = (obligation.claim, plan.case.condition)
-            outcome = known.get(key)
-            if outcome is None:
-                outcome = known[key] = prove(obligation.claim, region)
+            outcome = prove(obligation.claim, region)
             yield Result(rule, obligation, outcome, plan.target.name, dtypes, plan.case)
 
 

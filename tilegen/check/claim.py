@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.expr import Size, evaluate, free_names, to_text
+from tilegen.expr import Size, compile_closure, free_names, to_text
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,10 @@ class Pointwise:
     def names(self) -> frozenset[str]:
         return frozenset().union(*(free_names(arg) for arg in self.args))
 
-    def holds(self, values: Mapping[str, int]) -> bool:
-        return bool(self.predicate(*(evaluate(arg, values) for arg in self.args)))
+    def compiled(self, names: tuple[str, ...]) -> Callable[[tuple[int, ...]], bool]:
+        """The claim as a function of the values of ``names``, in their order."""
+        predicate, arguments = self.predicate, [compile_closure(arg, names) for arg in self.args]
+        return lambda point: bool(predicate(*(argument(point) for argument in arguments)))
 
 
 def pointwise(predicate: Callable[..., bool], *args: Size) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,25 @@ class Domain:
         return tuple(self.ranges)
 
     def restricted(self, condition: Any) -> Domain:
-        return Domain(self.ranges, all_of(self.constraint, condition), self.listed)
+        """The part of the domain where ``condition`` holds too; the same object each time."""
+        if condition is True:
+            return self
+        if condition not in self._regions:
+            self._regions[condition] = Domain(self.ranges, all_of(self.constraint, condition), self.listed)
+        return self._regions[condition]
+
+    @cached_property
+    def _regions(self) -> dict[Any, Domain]:
+        return {}
+
+    @cached_property
+    def settled(self) -> dict[Any, Any]:
+        """What the prover has found of claims over this domain: plans of several dtypes and chips ask the same."""
+        return {}
+
+    @cached_property
+    def _points(self) -> dict[tuple[str, ...], tuple[tuple[int, ...], ...]]:
+        return {}
 
     @cached_property
     def parts(self) -> tuple[tuple[Any, frozenset[str]], ...]:
@@ -69,12 +87,13 @@ class Domain:
             total *= len(self.listed[name])
         return total
 
-    def points(self, names: tuple[str, ...]) -> Iterator[tuple[int, ...]]:
+    def points(self, names: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         """The points of the domain over ``names``, lexicographically. Every name must be listed."""
-        inside = compile_closure(self.constraint_on(names), names)
-        for point in itertools.product(*(self.listed[name] for name in names)):
-            if _holds(inside, point):
-                yield point
+        if names not in self._points:
+            inside = compile_closure(self.constraint_on(names), names)
+            candidates = itertools.product(*(self.listed[name] for name in names))
+            self._points[names] = tuple(point for point in candidates if _holds(inside, point))
+        return self._points[names]
 
 
 def domain_of(spec: Spec) -> Domain:

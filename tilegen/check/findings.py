@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import TYPE_CHECKING, Any
 
 from tilegen.check.nearest import Mends, nearest_legal
 from tilegen.check.prover import Status
@@ -15,6 +15,9 @@ from tilegen.spec.source import Span
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
+
+Cases = Set[tuple[str, Any]]
+"""The cases of a spec: each target with the conditions of its own."""
 
 ORDER = {Severity.ERROR: 0, Severity.UNDECIDED: 1, Severity.SLOW: 2, Severity.NOTE: 3}
 
@@ -30,9 +33,9 @@ def findings(spec: Spec, results: Iterable[Result]) -> list[Diagnostic]:
             at = located(spec, result.obligation.at, result)
             groups.setdefault((result.rule.id, at, result.severity), []).append(result)
     allowed = {entry.rule.removeprefix("TG-") for entry in spec.allow}
-    cases = {result.case.condition: result.case for result in results if result.case.tiles}
+    cases = {(result.arch, result.case.condition) for result in results if result.case.tiles}
     diagnostics = [
-        _diagnostic(spec, at, severity, group, several_cases=len(cases) > 1)
+        _diagnostic(spec, at, severity, group, cases=cases)
         for (id, at, severity), group in groups.items()
         if id not in allowed or severity is Severity.ERROR
     ]
@@ -56,10 +59,10 @@ def located(spec: Spec, path: str, result: Result) -> str:
     return chosen if index >= 0 and "[" not in rest and spec.has(chosen) else path
 
 
-def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *, several_cases: bool) -> Diagnostic:
+def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *, cases: Cases) -> Diagnostic:
     first = group[0]
     rule, obligation, outcome = first.rule, first.obligation, first.outcome
-    notes = [_where(spec, group, several_cases)]
+    notes = [_where(spec, group, cases)]
     if outcome.status is Status.UNDECIDED:
         notes.append(f"not settled: {outcome.method}")
     if obligation.today or rule.today:
@@ -94,22 +97,24 @@ def _related(spec: Spec, result: Result, at: str, mends: Mends) -> Iterator[str]
             yield found
 
 
-def _where(spec: Spec, group: list[Result], several_cases: bool) -> str:
+def _where(spec: Spec, group: list[Result], cases: Cases) -> str:
     """For which shapes, targets, dtypes and cases a finding holds."""
     first = group[0]
+    archs = sorted({result.arch for result in group})
+    concerned = {(result.arch, result.case.condition) for result in group}
+    everywhere = concerned >= {case for case in cases if case[0] in archs}
     if first.outcome.status is Status.UNDECIDED:
         parts = ["over the whole domain"]
     elif first.outcome.everywhere:
-        parts = ["for every declared shape" if not several_cases else "for every shape of the case"]
+        parts = ["for every declared shape" if everywhere else "for every shape of the case"]
     else:
         parts = [f"smallest: {shape_text(first.outcome.counterexample)}"]
-    archs = sorted({result.arch for result in group})
     if len(archs) < len(spec.targets):
         parts.append("on " + ", ".join(archs))
     dtypes = sorted({result.dtypes for result in group if result.dtypes})
     if dtypes and len(dtypes) < len(dtype_bindings(spec)):
         parts.append("for " + " and ".join(dtypes))
-    if several_cases:
+    if not everywhere:
         parts += _conditions(group)
     return "; ".join(parts)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilegen.check.domain import domain_of
+from tilegen.check.domain import Domain, domain_of
 from tilegen.check.prover import prove
 from tilegen.check.rule import Rule, rules
 from tilegen.plan.build import dtype_bindings, plan_of
@@ -38,109 +38,116 @@ class Mends:
 
 
 def nearest_legal(spec: Spec, result: Result) -> Mends:
-    """For each parameter of a finding, the nearest values under which no error rule, nor this rule, is refuted on any
-    target that shares the value.
+    """For each parameter of a finding, the nearest values that end it: every error rule holds, on every target that shares
+    the value, and nothing becomes slow that is not so now. Where an error has no such value, one that is slow is offered.
     """
-    obligation = result.obligation
-    if obligation.parameter is None:
+    if result.obligation.parameter is None:
         return Mends((), ())
-    wanted = [
-        obligation.parameter,
-        *(path.removeprefix("tile.") for path in obligation.related if path.startswith("tile.")),
-    ]
-    offers: dict[str, list[int]] = {}
-    for position, name in enumerate(dict.fromkeys(wanted)):
-        value = result.case.tiles.get(name)
-        if name in spec.section.tile and isinstance(value, int) and not isinstance(value, bool):
-            offers[name] = _neighbours(spec, result, name, value, TRIES if position == 0 else RELATED_TRIES)
-    found = tuple(name for name, values in offers.items() if values)
-    if found or len(offers) < 2 or result.severity is not Severity.ERROR:
-        return Mends(tuple(_lines(obligation.parameter, offers, result)), found)
-    pair = _pair(spec, result, list(offers))
-    if pair is None:
-        return Mends((f"no value of {' or '.join(offers)} near its own ends this, nor do two of them together",), ())
-    return Mends((f"the nearest legal pair is {' with '.join(f'{name} = {value}' for name, value in pair)}",), ())
+    found = _Search(spec, result, may_be_slow=False).mends()
+    if found.parameters or result.severity is not Severity.ERROR:
+        return found
+    slower = _Search(spec, result, may_be_slow=True)
+    found = slower.mends()
+    return found if found.parameters else slower.pair() or found
 
 
-def _pair(spec: Spec, result: Result, names: list[str]) -> tuple[tuple[str, int], ...] | None:
-    """New values of the finding's own parameter and of one other that are legal together, the nearest first."""
-    first, *others = names
-    tiles = result.case.tiles
-    for second in others:
-        choices = itertools.product(_around(spec, first, tiles[first]), _around(spec, second, tiles[second]))
-        for a, b in sorted(
-            choices,
-            key=lambda pair: abs(pair[0] - tiles[first]) / tiles[first] + abs(pair[1] - tiles[second]) / tiles[second],
-        ):
-            if _legal(spec, result, {first: a, second: b}):
-                return (first, a), (second, b)
-    return None
+class _Search:
+    def __init__(self, spec: Spec, result: Result, *, may_be_slow: bool) -> None:
+        self.spec = spec
+        self.result = result
+        self.domain = domain_of(spec)
+        obligation = result.obligation
+        self.parameter = obligation.parameter or ""
+        related = (path.removeprefix("tile.") for path in obligation.related if path.startswith("tile."))
+        self.names = [name for name in dict.fromkeys((self.parameter, *related)) if self._is_number(name)]
+        # Most candidates fall to the rule that the finding is about, so it is asked first.
+        slow = [] if may_be_slow else self._holding_now()
+        errors = [rule for rule in rules() if rule.severity is Severity.ERROR]
+        self.rules = list(dict.fromkeys((result.rule, *errors, *slow)))
+
+    def _is_number(self, name: str) -> bool:
+        value = self.result.case.tiles.get(name)
+        return name in self.spec.section.tile and isinstance(value, int) and not isinstance(value, bool)
+
+    def _holding_now(self) -> list[Rule]:
+        """The rules about speed that hold with the values that the spec has."""
+        region = self.domain.restricted(self.result.case.condition)
+        plans = [plan_of(self.spec, self.result.arch, dtypes, self.result.case) for dtypes in dtype_bindings(self.spec)]
+        return [
+            rule
+            for rule in rules()
+            if rule.severity is Severity.SLOW and not any(_refuted(plan, rule, region) for plan in plans)
+        ]
+
+    def mends(self) -> Mends:
+        offers = {name: self._neighbours(name) for name in self.names}
+        return Mends(tuple(self._lines(offers)), tuple(name for name, values in offers.items() if values))
+
+    def _lines(self, offers: Mapping[str, list[int]]) -> Iterator[str]:
+        own = offers.get(self.parameter)
+        if own:
+            verb = "is the nearest legal value" if len(own) == 1 else "are the nearest legal values"
+            yield f"{' and '.join(map(str, own))} {verb} of {self.parameter}"
+        others = [f"{name} = {values[0]}" for name, values in offers.items() if values and name != self.parameter]
+        if own and others:
+            yield f"or keep it, with {' or '.join(others)}"
+        elif others:
+            yield f"with {' or '.join(others)} it is legal"
+        elif offers and not own:
+            yield f"no value of {' or '.join(offers)} near its own ends this while the other tile values stay as they are"
+
+    def pair(self) -> Mends | None:
+        """New values of the finding's own parameter and of one other that are legal together, the nearest first."""
+        tiles = self.result.case.tiles
+        first, *others = self.names or [""]
+        for second in others:
+            choices = itertools.product(self._around(first), self._around(second))
+            for a, b in sorted(choices, key=lambda c: abs(c[0] / tiles[first] - 1) + abs(c[1] / tiles[second] - 1)):
+                if self._legal({first: a, second: b}):
+                    return Mends((f"the nearest legal pair is {first} = {a} with {second} = {b}",), ())
+        return None
+
+    def _around(self, name: str) -> list[int]:
+        return [*self._down(name, PAIR_TRIES), *self._up(name, PAIR_TRIES)]
+
+    def _neighbours(self, name: str) -> list[int]:
+        tries = TRIES if name == self.parameter else RELATED_TRIES
+        below = next((v for v in self._down(name, tries) if self._legal({name: v})), None)
+        above = next((v for v in self._up(name, tries) if self._legal({name: v})), None)
+        return [v for v in (below, above) if v is not None]
+
+    def _down(self, name: str, tries: int) -> Iterator[int]:
+        value, step = self.result.case.tiles[name], self.spec.section.tile[name].step
+        first = (value - 1) // step * step
+        return iter(range(first, max(0, first - tries * step), -step))
+
+    def _up(self, name: str, tries: int) -> Iterator[int]:
+        value, step = self.result.case.tiles[name], self.spec.section.tile[name].step
+        first = value // step * step + step
+        return iter(range(first, first + tries * step, step))
+
+    def _legal(self, values: Mapping[str, int]) -> bool:
+        kept = {name: index for name, index in self.result.case.chosen.items() if name not in values}
+        for arch in self._sharing(values):
+            for case in cases(self.spec, arch, values):
+                if any(case.chosen.get(name, index) != index for name, index in kept.items()):
+                    continue
+                region = self.domain.restricted(case.condition)
+                for dtypes in dtype_bindings(self.spec):
+                    try:
+                        plan = plan_of(self.spec, arch, dtypes, case)
+                    except (ZeroDivisionError, ValueError):
+                        return False
+                    if any(_refuted(plan, rule, region) for rule in self.rules):
+                        return False
+        return True
+
+    def _sharing(self, parameters: Iterable[str]) -> list[str]:
+        """The targets that have the parameters from where this one has them."""
+        own = {target.arch for target in self.spec.targets if any(name in target.tile for name in parameters)}
+        arch = self.result.arch
+        return [arch] if arch in own else [target.arch for target in self.spec.targets if target.arch not in own]
 
 
-def _around(spec: Spec, name: str, value: int) -> list[int]:
-    step = spec.section.tile[name].step
-    return [*_down(value, step, PAIR_TRIES), *_up(value, step, PAIR_TRIES)]
-
-
-def _lines(parameter: str, offers: dict[str, list[int]], result: Result) -> Iterator[str]:
-    own = offers.get(parameter)
-    if own:
-        verb = "is the nearest legal value" if len(own) == 1 else "are the nearest legal values"
-        yield f"{' and '.join(map(str, own))} {verb} of {parameter}"
-    others = [f"{name} = {values[0]}" for name, values in offers.items() if values and name != parameter]
-    if own and others:
-        yield f"or keep it, with {' or '.join(others)}"
-    elif others:
-        yield f"with {' or '.join(others)} it is legal"
-    elif not own and own is not None:
-        yield f"no value of {' or '.join(offers)} near its own ends this while the other tile values stay as they are"
-
-
-def _neighbours(spec: Spec, result: Result, name: str, value: int, tries: int) -> list[int]:
-    step = spec.section.tile[name].step
-    below = next((v for v in _down(value, step, tries) if _legal(spec, result, {name: v})), None)
-    above = next((v for v in _up(value, step, tries) if _legal(spec, result, {name: v})), None)
-    return [v for v in (below, above) if v is not None]
-
-
-def _down(value: int, step: int, tries: int) -> Iterator[int]:
-    first = (value - 1) // step * step
-    return iter(range(first, max(0, first - tries * step), -step))
-
-
-def _up(value: int, step: int, tries: int) -> Iterator[int]:
-    first = value // step * step + step
-    return iter(range(first, first + tries * step, step))
-
-
-def _legal(spec: Spec, result: Result, values: Mapping[str, int]) -> bool:
-    domain = domain_of(spec)
-    kept = {name: index for name, index in result.case.chosen.items() if name not in values}
-    for arch in _sharing(spec, result.arch, values):
-        for case in cases(spec, arch, values):
-            if any(case.chosen.get(name, index) != index for name, index in kept.items()):
-                continue
-            for dtypes in dtype_bindings(spec):
-                try:
-                    plan = plan_of(spec, arch, dtypes, case)
-                except (ZeroDivisionError, ValueError):
-                    return False
-                if _refuted(plan, result.rule, domain.restricted(case.condition)):
-                    return False
-    return True
-
-
-def _sharing(spec: Spec, arch: str, parameters: Iterable[str]) -> list[str]:
-    """The targets that have the parameters from where ``arch`` has them."""
-    own = {target.arch for target in spec.targets if any(name in target.tile for name in parameters)}
-    return [arch] if arch in own else [target.arch for target in spec.targets if target.arch not in own]
-
-
-def _refuted(plan: TilePlan, also: Rule, region: object) -> bool:
-    others = (rule for rule in rules() if rule.severity is Severity.ERROR and rule is not also)
-    for rule in (also, *others):  # most candidates fall to the rule that the finding is about
-        for obligation in rule.obligations(plan):
-            severe = (obligation.severity or rule.severity) is Severity.ERROR or rule is also
-            if severe and not prove(obligation.claim, region).proved:  # type: ignore[arg-type]
-                return True
-    return False
+def _refuted(plan: TilePlan, rule: Rule, region: Domain) -> bool:
+    return any(not prove(obligation.claim, region).proved for obligation in rule.obligations(plan))

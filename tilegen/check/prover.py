@@ -6,9 +6,10 @@ dims it mentions have few values; z3 with a time limit. Nothing that runs out of
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,11 +18,11 @@ from tilegen.check.domain import ENUMERABLE, Domain
 from tilegen.check.thresholds import discretised
 from tilegen.expr import all_of, any_of, compare, compile_closure, decide, equal, free_names, negate
 
-SOLVER_STEPS = 4_000
+SOLVER_STEPS = 20_000
 """Limit of one z3 query in z3's own unit of work, which does not depend on the load of the machine. What tiles need takes
-about 500; products of several large dims take any number."""
+300 to 1,500; products of several large dims take any number."""
 
-SOLVER_MS = 200
+SOLVER_MS = 500
 """A second limit, in milliseconds, for work that z3 hardly counts."""
 
 SMALLEST_SECONDS = 0.1
@@ -59,13 +60,20 @@ def prove(claim: Any, domain: Domain) -> Outcome:
         return Outcome(Status.REFUTED, "arithmetic", everywhere=True)
     if isinstance(claim, Pointwise):
         return _enumerate_pointwise(claim, domain)
+    if claim not in domain.settled:
+        domain.settled[claim] = _settle(claim, domain)
+    found: Outcome = domain.settled[claim]
+    return found
+
+
+def _settle(claim: Any, domain: Domain) -> Outcome:
     if decide(claim, domain.ranges) is True and _defined(claim, domain):
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
     domain = discretised(domain, (claim, domain.constraint_on(names)), names)
     size = domain.size(names)
     if size is not None and size <= ENUMERABLE:
-        return _enumerate(claim, domain, names)
+        return _enumerate(compile_closure(claim, names), domain, names)
     return _solve(claim, domain, names)
 
 
@@ -79,8 +87,7 @@ def satisfiable(claim: Any, domain: Domain) -> bool:
     return prove(negate(claim), domain).status is not Status.PROVED
 
 
-def _enumerate(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
-    holds = compile_closure(claim, names)
+def _enumerate(holds: Callable[[Any], Any], domain: Domain, names: tuple[str, ...]) -> Outcome:
     for point in domain.points(names):
         if not _true(holds, point):
             return Outcome(Status.REFUTED, "enumeration", dict(zip(names, point, strict=True)))
@@ -92,12 +99,21 @@ def _enumerate_pointwise(claim: Pointwise, domain: Domain) -> Outcome:
     domain = discretised(domain, (domain.constraint_on(names),), tuple(set(names) - claim.names))
     size = domain.size(names)
     if size is None or size > ENUMERABLE:
+        if _holds_untied(claim, domain):
+            return Outcome(Status.PROVED, "enumeration")
         return Outcome(Status.UNDECIDED, "the sizes depend on dims with too many values to enumerate")
-    for point in domain.points(names):
-        values = dict(zip(names, point, strict=True))
-        if not _true(claim.holds, values):
-            return Outcome(Status.REFUTED, "enumeration", values)
-    return Outcome(Status.PROVED, "enumeration")
+    return _enumerate(claim.compiled(names), domain, names)
+
+
+def _holds_untied(claim: Pointwise, domain: Domain) -> bool:
+    """Whether the claim holds at every point of its own names. What ties them to others only takes points away."""
+    own = all_of(*(part for part, mentioned in domain.parts if mentioned <= claim.names))
+    untied = Domain(domain.ranges, own, domain.listed)
+    names = untied.closure(claim.names)
+    size = untied.size(names)
+    if size is None or size > ENUMERABLE:
+        return False
+    return all(_true(claim.holds, dict(zip(names, point, strict=True))) for point in untied.points(names))
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:
@@ -114,7 +130,8 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     from tilegen.expr import to_z3
 
     variables = {name: z3.Int(name) for name in names}
-    solver = z3.Solver()
+    # The plain solver: the default one turns bounded integers into bits, and takes 50 times as long for M <= 2**31 - 1.
+    solver = z3.SimpleSolver()
     solver.set("rlimit", SOLVER_STEPS)
     solver.set("timeout", SOLVER_MS)
     solver.set("random_seed", 0)
@@ -132,8 +149,25 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
     if answer == z3.unsat:
         return Outcome(Status.PROVED, "z3")
     if answer != z3.sat:
+        corner = _failing_corner(claim, domain, names)
+        if corner is not None:
+            return Outcome(Status.REFUTED, "corners", corner)
         return Outcome(Status.UNDECIDED, "z3 reached its limit of work")
     return Outcome(Status.REFUTED, "z3", _smallest(solver, variables, domain))
+
+
+def _failing_corner(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[str, int] | None:
+    """A point where the claim fails, among the ends of ranges and the listed values; None if there is none of these."""
+    ends = {
+        name: domain.listed.get(name) or tuple(dict.fromkeys((range_.lo, range_.hi)))
+        for name, range_ in ((name, domain.ranges[name]) for name in names)
+    }
+    if any(None in values for values in ends.values()) or math.prod(map(len, ends.values())) > ENUMERABLE:
+        return None
+    points = replace(domain, listed=ends).points(names)
+    holds = compile_closure(claim, names)
+    failing = next((point for point in points if not _true(holds, point)), None)
+    return None if failing is None else dict(zip(names, failing, strict=True))
 
 
 def _smallest(solver: Any, variables: Mapping[str, Any], domain: Domain) -> dict[str, int]:

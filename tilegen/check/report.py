@@ -6,9 +6,12 @@ Nothing here needs the spec itself, so a cached report costs neither pydantic no
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,9 @@ from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError, from_json, 
 
 KIND = "verdicts"
 """Folder of the cache."""
+
+SPECS_A_WORKER = 4
+"""Specs below which another process costs more than it saves."""
 
 FAILING = {Severity.ERROR}
 STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
@@ -77,26 +83,70 @@ def report_on(path: Path, *, cached: bool = True) -> Report:
 
     ``cached`` takes a verdict that is known from the same spec at the same path, by the same tilegen and Python.
     """
+    (report,) = reports_on([path], cached=cached)
+    return report
+
+
+def reports_on(
+    paths: Sequence[Path], *, cached: bool = True, progress: Callable[[Path], None] = lambda _: None
+) -> list[Report]:
+    """The reports on several specs, in their order. Those that are not known are checked in parallel where that pays."""
+    found: dict[Path, Report] = {}
+    unknown: dict[Path, bytes] = {}
+    for path in paths:
+        data = _read(path)
+        known = data if isinstance(data, Report) else _known(path, data) if cached else None
+        if known is not None:
+            found[path] = known
+        elif isinstance(data, bytes):
+            unknown[path] = data
+    for path, report in _check_all(unknown, progress):
+        found[path] = report
+        # An undecided obligation may be settled on a faster day, so only verdicts that cannot change are kept.
+        if cached and report.undecided == 0:
+            cache.write(KIND, _key(path, unknown[path]), report.to_json())
+    return [found[path] for path in paths]
+
+
+def _read(path: Path) -> bytes | Report:
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         diagnostic = Diagnostic("spec-unreadable", "unreadable", Severity.ERROR, f"cannot read {path}: {reason}", None)
         return Report(str(path), "", (diagnostic,))
-    if not cached:
-        return _checked(str(path), data)
-    key = cache.digest(cache.package_digest(), sys.version, str(path), hashlib.sha256(data).hexdigest())
-    known = cache.read(KIND, key)
-    if known is not None:
-        try:
-            return Report.from_json(known)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            pass  # not an entry that tilegen wrote
-    report = _checked(str(path), data)
-    # An undecided obligation may be settled on a faster day, so only verdicts that cannot change are kept.
-    if report.undecided == 0:
-        cache.write(KIND, key, report.to_json())
-    return report
+
+
+def _known(path: Path, data: bytes) -> Report | None:
+    stored = cache.read(KIND, _key(path, data))
+    if stored is None:
+        return None
+    try:
+        return Report.from_json(stored)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None  # not an entry that tilegen wrote
+
+
+def _key(path: Path, data: bytes) -> str:
+    return cache.digest(cache.package_digest(), sys.version, str(path), hashlib.sha256(data).hexdigest())
+
+
+def _check_all(specs: Mapping[Path, bytes], progress: Callable[[Path], None]) -> Iterator[tuple[Path, Report]]:
+    workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, len(specs) // SPECS_A_WORKER)
+    if workers < 2 or threading.active_count() > 1:
+        for path, data in specs.items():
+            progress(path)
+            yield path, _checked(str(path), data)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    import_module("tilegen.check.checker")  # once, before the workers are forked
+    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
+        names = [str(path) for path in specs]
+        for path, report in zip(specs, pool.map(_checked, names, specs.values(), chunksize=2), strict=True):
+            progress(path)
+            yield path, report
 
 
 def _checked(path: str, data: bytes) -> Report:

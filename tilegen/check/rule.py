@@ -61,6 +61,7 @@ class Rule:
 
     ``obligations`` takes a plan, or for a rule ``over_spec`` a spec and an architecture. ``unless`` are rules without
     which this one says nothing of its own: where one of them is refuted on a plan, a finding of this one is left out.
+    ``of_family``: no spec can break it, only a family's plan can; it is there so that none does.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Rule:
     cost: str = ""
     unless: tuple[str, ...] = ()
     over_spec: bool = False
+    of_family: bool = False
 
     @property
     def code(self) -> str:
@@ -92,11 +94,14 @@ def rule(
     today: str = "",
     cost: str = "",
     unless: tuple[str, ...] = (),
+    of_family: bool = False,
 ) -> Callable[[Callable[[TilePlan], Iterable[Obligation]]], Rule]:
     """Registers the decorated generator, which takes a plan, as rule ``TG-<id>``."""
 
     def register(function: Callable[[TilePlan], Iterable[Obligation]]) -> Rule:
-        return _registered(Rule(id, name, sentence, source, severity, today, function, cost, unless))
+        return _registered(
+            Rule(id, name, sentence, source, severity, today, function, cost, unless, of_family=of_family)
+        )
 
     return register
 

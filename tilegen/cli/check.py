@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from tilegen.check.formats import FORMATS
-from tilegen.check.report import Report, report_on
+from tilegen.check.report import Report, reports_on
 from tilegen.cli._terminal import use_color
 from tilegen.spec.find import NoSpecError, find_specs
 
@@ -29,7 +28,7 @@ def command(specs: tuple[str, ...], strict: bool, form: str, no_cache: bool) -> 
         paths = find_specs(specs)
     except NoSpecError as error:
         raise click.UsageError(str(error)) from None
-    reports = list(_reports(paths, cached=not no_cache))
+    reports = _reports(paths, cached=not no_cache)
     if form == "text":
         click.echo(FORMATS[form](reports, strict=strict, color=use_color(sys.stdout)), nl=False)
     else:
@@ -38,12 +37,12 @@ def command(specs: tuple[str, ...], strict: bool, form: str, no_cache: bool) -> 
         sys.exit(1)
 
 
-def _reports(paths: list[Path], *, cached: bool) -> Iterator[Report]:
-    """The report on each spec; on a terminal, which one is being checked is shown meanwhile."""
-    shown = sys.stderr.isatty() and len(paths) > 1
-    for number, path in enumerate(paths, start=1):
-        if shown:
-            click.echo(f"\r\x1b[Kchecking {number}/{len(paths)} {path}", nl=False, err=True)
-        yield report_on(path, cached=cached)
-    if shown:
-        click.echo("\r\x1b[K", nl=False, err=True)
+def _reports(paths: list[Path], *, cached: bool) -> list[Report]:
+    """The reports on the specs; on a terminal, which one is being checked is shown meanwhile."""
+    if not sys.stderr.isatty() or len(paths) < 2:
+        return reports_on(paths, cached=cached)
+    found = reports_on(
+        paths, cached=cached, progress=lambda path: click.echo(f"\r\x1b[Kchecking {path}", nl=False, err=True)
+    )
+    click.echo("\r\x1b[K", nl=False, err=True)
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import PackageLoader, PrefixLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from tilegen.emit.format import call_text, dict_text, domain_entry, tuple_text
+from tilegen.emit.format import call_text, dict_text, domain_entry, list_text, mapping_text, tuple_text
 
 
 @cache
@@ -29,7 +29,7 @@ def environment() -> ImmutableSandboxedEnvironment:
         keep_trailing_newline=True,
     )
     found.filters.update(tuple_text=tuple_text, dict_text=dict_text)
-    found.globals.update(call_text=call_text, domain_entry=domain_entry)
+    found.globals.update(call_text=call_text, domain_entry=domain_entry, list_text=list_text, mapping_text=mapping_text)
     return found
 
 

@@ -22,6 +22,24 @@ def dict_text(pairs: Sequence[tuple[str, str]], indent: int) -> str:
     return "dict(\n" + "".join(f"{inner}{name}={value},\n" for name, value in pairs) + " " * indent + ")"
 
 
+def mapping_text(head: str, pairs: Sequence[tuple[str, str]], indent: int) -> str:
+    """``head{"a": x, "b": y}``, one pair a line where it does not fit at ``indent``."""
+    flat = f"{head}{{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}"
+    if indent + len(flat) <= WIDTH:
+        return flat
+    inner = " " * (indent + 4)
+    return f"{head}{{\n" + "".join(f'{inner}"{name}": {value},\n' for name, value in pairs) + " " * indent + "}"
+
+
+def list_text(head: str, items: Sequence[str], indent: int) -> str:
+    """``head[a, b]``, one item a line where it does not fit at ``indent``."""
+    flat = f"{head}[{', '.join(items)}]"
+    if indent + len(flat) <= WIDTH:
+        return flat
+    inner = " " * (indent + 4)
+    return f"{head}[\n" + "".join(f"{inner}{item},\n" for item in items) + " " * indent + "]"
+
+
 def call_text(head: str, arguments: Sequence[str], tail: str, indent: int) -> str:
     """``head(arguments)tail``, one argument a line where it does not fit at ``indent``."""
     flat = f"{head}({', '.join(arguments)}){tail}"

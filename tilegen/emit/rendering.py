@@ -197,7 +197,8 @@ def cards(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> tuple[Card, ..
             lines = budget_card(plan)
             if index == 0:
                 lines += wrapped(roofline_line(plan, example_shape(spec)))
-            found.append(Card(f"Budget on {arch}, {case.tiles['schedule']}{where}:", tuple(lines)))
+            title = "\n".join(wrapped(f"Budget on {arch}, {case.tiles['schedule']}{where}:"))
+            found.append(Card(title, tuple(lines)))
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ def compare(op: str, a: Size, b: Size) -> Condition:
     """`a op b` for `==`, `!=`, `<`, `<=`, `>`, `>=`; a native bool when the difference is a constant."""
     if isinstance(a, int) and isinstance(b, int):
         return COMPARISONS[op](a, b)
+    return _relation(op, a, b)
+
+
+@lru_cache(maxsize=8192)
+def _relation(op: str, a: Size, b: Size) -> Condition:
     import sympy
 
     difference: Any = a - b
@@ -152,7 +158,7 @@ def any_of(*args: Condition) -> Condition:
 
 def _connect(args: Iterable[Condition], neutral: bool) -> Condition:
     kind = "And" if neutral else "Or"
-    open_args: list[Any] = []
+    open_args: dict[Any, None] = {}
     for arg in args:
         arg = native(arg)
         if isinstance(arg, bool):
@@ -161,15 +167,20 @@ def _connect(args: Iterable[Condition], neutral: bool) -> Condition:
             continue
         # Flattened first: sympy looks for contradictions only among the arguments that it is given.
         for part in arg.args if type(arg).__name__ == kind else (arg,):
-            if part not in open_args:
-                open_args.append(part)
+            open_args[part] = None
     if not open_args:
         return neutral
     if len(open_args) == 1:
-        return open_args[0]
+        return next(iter(open_args))
+    return _joined(kind, tuple(open_args))
+
+
+@lru_cache(maxsize=8192)
+def _joined(kind: str, args: tuple[Any, ...]) -> Condition:
+    """sympy's And or Or, which sorts its arguments at length each time."""
     import sympy
 
-    return native(getattr(sympy, kind)(*open_args))
+    return native(getattr(sympy, kind)(*args))
 
 
 def negate(x: Condition) -> Condition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache
 from typing import Any
 
 from tilegen.expr import arith
@@ -27,7 +27,12 @@ def substitute(expr: Size | Condition, env: Mapping[str, Size]) -> Any:
 
 def free_names(expr: Any) -> frozenset[str]:
     """The names that the expression or formula mentions."""
-    return frozenset() if isinstance(expr, (int, str)) else frozenset(s.name for s in expr.free_symbols)
+    return frozenset() if isinstance(expr, (int, str)) else _free_names(expr)
+
+
+@lru_cache(maxsize=8192)
+def _free_names(expr: Any) -> frozenset[str]:
+    return frozenset(s.name for s in expr.free_symbols)
 
 
 def _substitute(e: Any, env: Mapping[str, Size]) -> Any:
@@ -130,24 +135,27 @@ _PAIRS: dict[str, Callable[[Closure, Closure], Closure]] = {
     "Mod": lambda a, b: lambda v: a(v) % b(v),
     "Min": lambda a, b: lambda v: min(a(v), b(v)),
     "Max": lambda a, b: lambda v: max(a(v), b(v)),
-    "And": lambda a, b: _both(a, b, settles=False),
-    "Or": lambda a, b: _both(a, b, settles=True),
+    "And": lambda a, b: _joined([a, b], settles=False),
+    "Or": lambda a, b: _joined([a, b], settles=True),
 }
 
 
-def _both(a: Closure, b: Closure, settles: bool) -> Closure:
+def _joined(args: list[Closure], settles: bool) -> Closure:
     """`and` (settled by False) or `or` (settled by True), without order, as in `_connective`."""
 
-    def both(v: Sequence[int]) -> Any:
-        try:
-            first = a(v)
-        except ZeroDivisionError:
-            if b(v) is settles:
-                return settles
-            raise
-        return first if first is settles else b(v)
+    def joined(v: Sequence[int]) -> bool:
+        undefined: ZeroDivisionError | None = None
+        for a in args:
+            try:
+                if a(v) is settles:
+                    return bool(settles)
+            except ZeroDivisionError as error:
+                undefined = error
+        if undefined is not None:
+            raise undefined
+        return not settles
 
-    return both
+    return joined
 
 
 def _product(args: list[Closure]) -> Closure:
@@ -165,6 +173,6 @@ _MANY: dict[str, Callable[[list[Closure]], Closure]] = {
     "Mul": _product,
     "Min": lambda args: lambda v: min(a(v) for a in args),
     "Max": lambda args: lambda v: max(a(v) for a in args),
-    "And": lambda args: reduce(_PAIRS["And"], args),
-    "Or": lambda args: reduce(_PAIRS["Or"], args),
+    "And": lambda args: _joined(args, settles=False),
+    "Or": lambda args: _joined(args, settles=True),
 }

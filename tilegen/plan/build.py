@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilegen.families.family import family_of
+from tilegen.plan.cases import ignored
 from tilegen.targets import target as chip
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def _followed(spec: Spec, name: str, chosen: Mapping[str, str]) -> str:
 def complete_case(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
     """The case with every tile value that the spec leaves out, as the family derives it."""
     derived = family_of(spec).derive(spec, chip(arch), dtypes, case.tiles)
-    return replace(case, tiles={**case.tiles, **derived}, chosen={**dict.fromkeys(derived, -1), **case.chosen})
+    tiles = {**case.tiles, **derived}
+    taken = {name: value for name, value in tiles.items() if not ignored(spec, name, tiles.get("schedule"))}
+    return replace(case, tiles=taken, chosen={**dict.fromkeys(derived, -1), **case.chosen})
 
 
 def plan_of(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> TilePlan:

@@ -27,7 +27,7 @@ def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> 
             _found.clear()
         values = spec.tile_for(arch)
         start = Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1))
-        _found[key] = tuple(_extend(start, evaluation_order(values), values, spec.dims))
+        _found[key] = tuple(_extend(start, evaluation_order(values), values, spec))
     return iter(_found[key])
 
 
@@ -37,7 +37,7 @@ _found: dict[tuple[Any, ...], tuple[Case, ...]] = {}
 
 def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:
     """The parameters so that each comes after those that it mentions. The loader has refused cycles."""
-    done: list[str] = []
+    done: list[str] = ["schedule"] if "schedule" in values else []
 
     def visit(name: str) -> None:
         if name in done or name not in values:
@@ -62,35 +62,50 @@ def _reachable(condition: Any, dims: tuple[Dim, ...]) -> bool:
     return satisfiable(condition, domain_over(dims))
 
 
-def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], dims: tuple[Dim, ...]) -> Iterator[Case]:
+def ignored(spec: Spec, name: str, schedule: str | None) -> bool:
+    """Whether the tile parameter is one that ``schedule`` does not take; never, while the schedule is not known."""
+    takers = spec.section.tile[name].schedules if name in spec.section.tile else ()
+    return bool(takers) and schedule is not None and schedule not in takers
+
+
+def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], spec: Spec) -> Iterator[Case]:
     if not names:
         yield case
         return
     name, rest = names[0], names[1:]
-    if name in case.tiles:
-        yield from _extend(case, rest, values, dims)
+    mentioned = any(
+        name in _mentions(rule.use) | _mentions(rule.when) for other in rest for rule in values[other].rules
+    )
+    if name in case.tiles or (ignored(spec, name, case.tiles.get("schedule")) and not mentioned):
+        yield from _extend(case, rest, values, spec)
         return
     passed: Any = True
     for index, rule in enumerate(values[name].rules):
         when = True if rule.when is None else substitute(rule.when, case.tiles)
         condition = all_of(case.condition, passed, when)
-        if _reachable(condition, dims):
+        if _reachable(condition, spec.dims):
             use = substitute(rule.use, case.tiles) if hasattr(rule.use, "free_symbols") else rule.use
             guard = all_of(case.guard, when)
             grown = Case(condition, {**case.tiles, name: use}, {**case.chosen, name: index}, guard)
-            yield from _extend(grown, rest, values, dims)
+            yield from _extend(grown, rest, values, spec)
         passed = all_of(passed, negate(when))
 
 
 def cases_before(spec: Spec, arch: str, name: str) -> Iterator[Case]:
     """The cases of the parameters that ``name`` depends on: where, and with which values, its rules are evaluated."""
     values = spec.tile_for(arch)
-    before = [other for other in evaluation_order(values) if _before(other, name, values)]
-    return _extend(Case(True, {}, {}), before, values, spec.dims)
+    before = [other for other in evaluation_order(values) if other != name and _before(spec, other, name, values)]
+    return (
+        case
+        for case in _extend(Case(True, {}, {}), before, values, spec)
+        if not ignored(spec, name, case.tiles.get("schedule"))
+    )
 
 
-def _before(other: str, name: str, values: Mapping[str, TileValue]) -> bool:
-    """Whether the conditions of ``name`` depend, at any depth, on ``other``."""
+def _before(spec: Spec, other: str, name: str, values: Mapping[str, TileValue]) -> bool:
+    """Whether ``name``, or the conditions of its rules at any depth, depends on ``other``."""
+    if other == "schedule":
+        return bool(spec.section.tile[name].schedules)
     seen: set[str] = set()
     pending = [name]
     while pending:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import evaluate, free_names, substitute
+from tilegen.expr import compile_closure, evaluate, free_names, substitute
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
 from tilegen.targets import target as chip
@@ -88,14 +88,19 @@ def witnesses(
             yield case, {**static, **{dim.name: representative(dim) for dim in dynamic}}
         return
     thresholds = tuple(sorted({c for _, condition in pending for c in _constants(condition)}))
+    names = tuple(dim.name for dim in dynamic)
+    waiting = [
+        (case, (lambda _: True) if condition is True else compile_closure(condition, names))
+        for case, condition in pending
+        if condition is True or free_names(condition) <= set(names)
+    ]
     for values in itertools.product(*(probes(dim, thresholds) for dim in dynamic)):
-        dims = {dim.name: value for dim, value in zip(dynamic, values, strict=True)}
-        for entry in list(pending):
-            case, condition = entry
-            if condition is True or (free_names(condition) <= dims.keys() and evaluate(condition, dims)):
-                pending.remove(entry)
-                yield case, {**static, **dims}
-        if not pending:
+        for entry in list(waiting):
+            case, holds = entry
+            if holds(values):
+                waiting.remove(entry)
+                yield case, {**static, **dict(zip(names, values, strict=True))}
+        if not waiting:
             return
 
 
@@ -106,12 +111,19 @@ def representative(dim: Dim) -> int:
     return max((2**exponent for exponent in range(13) if dim.contains(2**exponent)), default=dim.range.lo or 1)
 
 
+TILE_SIZES = range(16, 513, 16)
+WAVES_TRIED = 66
+
+
 def probes(dim: Dim, thresholds: tuple[int, ...]) -> tuple[int, ...]:
-    """Values of a dynamic dim to try: its listed ones, powers of two, and both sides of each threshold."""
+    """Values of a dynamic dim to try: its listed ones, powers of two, both sides of each threshold, and the first
+    multiples of those that may be tile sizes: a condition on waves of tiles changes there.
+    """
     candidates = {
         *dim.values,
         *(2**exponent for exponent in range(21)),
         *(t + d for t in thresholds for d in (-1, 0, 1)),
+        *(t * i for t in thresholds if t in TILE_SIZES for i in range(1, WAVES_TRIED)),
     }
     return tuple(sorted(value for value in candidates if dim.contains(value)))
 

@@ -59,7 +59,7 @@ class Buffer:
     share memory. ``count`` is how many fragments of this shape the source allocates as a list. ``annotated``: the
     source gives its layout, so that none is inferred. ``owners`` are the threads that hold a fragment, where not all of
     the block do. ``decided_by`` names the spec keys that fix its size: a finding points there. ``by_compiler``: TileLang
-    adds it, the source does not show it.
+    adds it, the source does not show it. ``warp_group`` holds a fragment alone, where warp groups do different things.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Buffer:
     count: Size = 1
     annotated: bool = False
     by_compiler: bool = False
+    warp_group: int | None = None
 
     @property
     def elements(self) -> Size:
@@ -211,10 +212,20 @@ class RowPass:
 
 
 @dataclass(frozen=True)
+class Requirement:
+    """What a hand-written schedule rests on. ``at`` is the spec key that decides it, ``otherwise`` what to say."""
+
+    claim: Any
+    at: str
+    otherwise: str
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """One ``T.Kernel``: its launch, its buffers and its tile program.
 
-    ``barriers`` counts its mbarriers, TileLang's own included. ``predicted`` are facts that lowering must show
+    ``barriers`` counts its mbarriers, TileLang's own included; ``named_barriers`` are the ids that the source itself uses;
+    ``requires`` is what a source with a protocol of its own is written for. ``predicted`` are facts that lowering must show
     (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
     """
 
@@ -223,6 +234,8 @@ class KernelPlan:
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
     barriers: int = 0
+    named_barriers: tuple[int, ...] = ()
+    requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
     predicted: Mapping[str, Any] = field(default_factory=dict)
 

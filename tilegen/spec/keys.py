@@ -57,7 +57,7 @@ SPEC: dict[str, Key] = {
     "kernel": Key({"type": "string", "pattern": "^[a-z][a-z0-9_]*$", "maxLength": 64}, "name of the kernel", True),
     "family": Key(_STRING, "family of the kernel", True),
     "variant": Key(_STRING, "variant of the family"),
-    "schedule": Key(_STRING, "how the tile program is arranged; the family's first choice if absent"),
+    "schedule": Key({}, "how the tile program is arranged; the family's first choice if absent"),
     "doc": Key(_STRING, "what the kernel is for; stands in the emitted docstring"),
     "dims": Key(_TABLE, "the dims and their domains", True),
     "tensors": Key(_TABLE, "the tensors, by name"),
@@ -110,7 +110,7 @@ SWIZZLE: dict[str, Key] = {
 
 TARGET: dict[str, Key] = {
     "tile": Key(_TABLE, "tile parameters that differ on this chip"),
-    "schedule": Key(_STRING, "the schedule on this chip"),
+    "schedule": Key({}, "the schedule on this chip"),
 }
 
 DISPATCH: dict[str, Key] = {

@@ -18,7 +18,7 @@ from tilegen.spec.names import call_problem, kernel_problem, suggested_kernel
 from tilegen.spec.read_compute import read_compute
 from tilegen.spec.read_dims import read_dims
 from tilegen.spec.read_tensors import check_dims_bound, read_scalars, read_tensors
-from tilegen.spec.read_tile import read_tile
+from tilegen.spec.read_tile import read_schedule, read_tile
 from tilegen.spec.reader import Reader
 from tilegen.spec.section import FamilySection
 
@@ -55,9 +55,9 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     section, variant = _read_family(reader, values)
     if section is None:
         return None
-    schedule = _read_schedule(reader, ("schedule",), values.get("schedule"), section)
     dims = read_dims(reader, values.get("dims", {}), section)
     declared = _declared(values.get("dims"), section)
+    schedule = read_schedule(reader, ("schedule",), values.get("schedule"), section, declared)
     tensors = read_tensors(reader, values.get("tensors", {}), section, declared)
     taken = section.taken_names() | dict.fromkeys(declared, "a dim") | dict.fromkeys(tensors, "a tensor")
     scalars = read_scalars(reader, values.get("scalars", {}), taken)
@@ -121,10 +121,6 @@ def _read_family(reader: Reader, values: Mapping[str, Any]) -> tuple[FamilySecti
     return (section.variants[variant] if variant else None), variant
 
 
-def _read_schedule(reader: Reader, path: doc.Path, value: Any, section: FamilySection) -> str | None:
-    return None if value is None else reader.word(path, value, section.schedules, f"a schedule of {section.name}")
-
-
 def _read_targets(
     reader: Reader,
     value: Any,
@@ -148,7 +144,7 @@ def _read_targets(
                 tile=read_tile(reader, (*path, "tile"), entry["tile"], section, dims, dynamic, tile)
                 if "tile" in entry
                 else {},
-                schedule=_read_schedule(reader, (*path, "schedule"), entry.get("schedule"), section),
+                schedule=read_schedule(reader, (*path, "schedule"), entry.get("schedule"), section, dims),
                 span=reader.document.key_span(path),
             )
         )

@@ -117,7 +117,7 @@ class Target(_Value):
 
     arch: str
     tile: dict[str, TileValue] = {}
-    schedule: str | None = None
+    schedule: TileValue | None = None
     span: Span
 
 
@@ -163,7 +163,7 @@ class Spec(_Value):
     kernel: str
     family: str
     variant: str | None = None
-    schedule: str | None = None
+    schedule: TileValue | None = None
     doc: str = ""
     dims: tuple[Dim, ...]
     tensors: tuple[Tensor, ...]
@@ -209,10 +209,12 @@ class Spec(_Value):
         return tensor.dtypes or ()
 
     def tile_for(self, arch: str) -> dict[str, TileValue]:
-        """The tile values on `arch`: those of `[tile]`, with the target's own in their place."""
-        return {**self.tile, **next((t.tile for t in self.targets if t.arch == arch), {})}
+        """The tile values on `arch`: those of `[tile]`, with the target's own in their place; `schedule` first, if given."""
+        schedule = self.schedule_for(arch)
+        chosen = {} if schedule is None else {"schedule": schedule}
+        return {**chosen, **self.tile, **next((t.tile for t in self.targets if t.arch == arch), {})}
 
-    def schedule_for(self, arch: str) -> str | None:
+    def schedule_for(self, arch: str) -> TileValue | None:
         """The schedule on `arch`, or None where the family chooses."""
         return next((t.schedule for t in self.targets if t.arch == arch and t.schedule), self.schedule)
 

@@ -54,6 +54,17 @@ def read_tile(
     return tile
 
 
+def read_schedule(
+    reader: Reader, path: Path, value: Any, section: FamilySection, dims: Collection[str]
+) -> TileValue | None:
+    """The schedule at `path`: a word, or rules of words whose conditions may mention dims and sm_count."""
+    if value is None:
+        return None
+    words = TileParam(f"a schedule of {section.name}", kind="enum", choices=tuple(section.schedules))
+    rules = _read_value(reader, path, value, words, _Names(use=(), when={*dims, "sm_count"}, hints={}))
+    return TileValue(rules=tuple(rules)) if rules else None
+
+
 _FIXED = 'a tile is fixed when it is compiled; choose by rules: [ { use = 64, when = "M <= 64" }, { use = 128 } ]'
 
 
@@ -131,7 +142,8 @@ def _read_use(reader: Reader, path: Path, raw: Any, param: TileParam, names: _Na
     if param.kind == "bool":
         return reader.boolean(path, raw)
     if param.kind == "enum":
-        return reader.word(path, raw, param.choices, f"a choice of `{_parameter(path)}`")
+        what = f"a choice of `{_parameter(path)}`" if "tile" in path else param.doc
+        return reader.word(path, raw, param.choices, what)
     if param.kind == "swizzle":
         return False if raw is False else _read_swizzle(reader, path, raw)
     if isinstance(raw, str) and raw in param.choices:
@@ -156,8 +168,8 @@ def _read_swizzle(reader: Reader, path: Path, raw: Any) -> Swizzle | None:
 
 
 def _parameter(path: Path) -> str | int:
-    """The tile parameter that a path inside `[tile]` belongs to."""
-    return next(p for i, p in enumerate(path) if i and path[i - 1] == "tile")
+    """The tile parameter that a path inside `[tile]` belongs to, or `schedule`."""
+    return next((p for i, p in enumerate(path) if i and path[i - 1] == "tile"), "schedule")
 
 
 def _check_cycles(reader: Reader, path: Path, tile: Mapping[str, TileValue], own: Collection[str]) -> None:

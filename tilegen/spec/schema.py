@@ -53,7 +53,8 @@ def _spec(family: str, variant: str | None, section: FamilySection, definitions:
         required.append("tensors")
     name = variant or family
     definitions[f"{name}.tile"] = _closed({key: _tile_param(param) for key, param in section.tile.items()})
-    schedule = {"enum": list(section.schedules), "description": _choices(keys.SPEC["schedule"].doc, section.schedules)}
+    doc = _choices(keys.SPEC["schedule"].doc, section.schedules)
+    schedule = _or_rules({"enum": list(section.schedules)}) | {"description": doc}
     target = _table(keys.TARGET)
     target["properties"]["tile"] = _described(f"{name}.tile", keys.TARGET["tile"].doc)
     target["properties"]["schedule"] |= schedule
@@ -151,14 +152,15 @@ def _compute(section: FamilySection) -> dict[str, Any]:
 
 
 def _tile_param(param: TileParam) -> dict[str, Any]:
-    use = _tile_use(param)
+    default = f" (default: {param.default})" if not param.required else ""
+    return _or_rules(_tile_use(param)) | {"description": _choices(param.doc, param.choices) + default}
+
+
+def _or_rules(use: dict[str, Any]) -> dict[str, Any]:
+    """A value, or first-match rules for it."""
     rule = _table(keys.RULE)
     rule["properties"]["use"] |= use
-    default = f" (default: {param.default})" if not param.required else ""
-    return {
-        "anyOf": [use, {"type": "array", "items": rule, "minItems": 1}],
-        "description": _choices(param.doc, param.choices) + default,
-    }
+    return {"anyOf": [use, {"type": "array", "items": rule, "minItems": 1}]}
 
 
 def _tile_use(param: TileParam) -> dict[str, Any]:

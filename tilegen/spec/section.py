@@ -73,6 +73,8 @@ class TileParam:
     default: str = "derived from the plan and the chip"
     run_time: bool = False
     """The value may be decided at each call: it may then mention dynamic dims and sm_count."""
+    schedules: tuple[str, ...] = ()
+    """The schedules that take the parameter; all of them if empty. The others ignore it."""
     step: int = 8
     """Values worth offering in place of a refused one are multiples of it."""
 

@@ -111,15 +111,21 @@ class LoweringError(Exception):
 
 
 def lower_facts(prim_func: Any, target: Target, pass_configs: Mapping[str, Any] | None = None) -> LoweringFacts:
-    """Lower `prim_func` for a chip and read what came out. Raises `LoweringError` where TileLang refuses."""
+    """Lower `prim_func` for a chip and read what came out. Raises `LoweringError` where TileLang refuses.
+
+    `tilelang.lower` ignores the configurations that `T.annotate_pass_configs` wrote into the prim_func; `tilelang.compile`
+    does not, so they are applied here. `pass_configs` adds to them.
+    """
     import tilelang
     from tilelang import tvm
+
+    annotated = dict(prim_func.attrs.get("tilelang_pass_configs", {}))
 
     with _captured_stderr() as lines:
         try:
             with (
                 tvm.target.Target(target.tvm_target) as tvm_target,
-                tilelang.transform.PassContext(opt_level=3, config=dict(pass_configs or {})),
+                tilelang.transform.PassContext(opt_level=3, config={**annotated, **(pass_configs or {})}),
             ):
                 artifact = tilelang.lower(prim_func, target=tvm_target)
         except Exception as error:

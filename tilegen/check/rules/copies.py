@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.check.rules.gemm import path_of
-from tilegen.expr import Size, all_of, divides, less, to_text
+from tilegen.expr import Size, all_of, any_of, divides, equal, free_names, less, mod, to_text
 from tilegen.lowering.instruction import GemmPath, operand_continuity
 from tilegen.lowering.tma import tma_plan
-from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.lowering.vector import cp_async_bytes
+from tilegen.plan.model import Copy, Gemm, KernelPlan, LoopKind, Scope
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -150,23 +151,41 @@ def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
     cost="596 TFLOPS at N = 4096, 144 at N = 4100 (fp16 GEMM, H200)",
 )
 def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _strides(plan, at_run_time=False)
+
+
+@rule(
+    "C5",
+    "tma-dynamic-stride",
+    sentence="a row pitch that TMA learns at run time is always a multiple of 16 bytes, below 2^40",
+    source="CUDA driver API, cuTensorMapEncodeTiled: globalStrides; tilelang issue 460",
+    severity=Severity.ERROR,
+    today="TileLang emits the tensor map; the first call stops with `Invalid TMA descriptor arguments`",
+)
+def tma_dynamic_stride(plan: TilePlan) -> Iterator[Obligation]:
+    yield from _strides(plan, at_run_time=True)
+
+
+def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
     tma = plan.target.tma
     if tma is None:
         return
+    dynamic = {dim.name for dim in plan.spec.dims if dim.dynamic}
     transfers = [(kernel, copy, copy.src, explicit) for kernel, copy, explicit in tma_loads(plan)]
-    transfers += [(kernel, copy, copy.dst, False) for kernel, copy in tma_stores(plan)]
+    transfers += [(kernel, copy, copy.dst, copy.explicit_tma) for kernel, copy in tma_stores(plan)]
     for kernel, copy, name, explicit in transfers:
         pitch = copy.row_pitch
-        if pitch is None:
+        if pitch is None or bool(free_names(pitch) & dynamic) is not at_run_time:
             continue
         tensor = kernel.buffer(name)
         nbytes = pitch * tensor.itemsize
+        multiple = tma.stride_bytes_multiple // tensor.itemsize
         yield Obligation(
             all_of(divides(tma.stride_bytes_multiple, nbytes), less(nbytes, tma.stride_bytes_limit)),
             at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{name}",
             label=text_of(
-                lambda values, n, t, p, b: (
-                    f"a row of `{n}` is {to_text(p)} x {t.itemsize} B = {text_at(b, values)} B, "
+                lambda values, name, tensor, pitch, nbytes: (
+                    f"a row of `{name}` is {to_text(pitch)} x {tensor.itemsize} B = {text_at(nbytes, values)} B, "
                     f"not a multiple of {tma.stride_bytes_multiple} below 2^40"
                 ),
                 name,
@@ -176,7 +195,9 @@ def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
             ),
             severity=Severity.ERROR if explicit else None,
             help=(
-                f"pad the rows of `{name}` to a multiple of {tma.stride_bytes_multiple // tensor.itemsize} elements",
+                f"declare multiple_of = {multiple} for the dim"
+                if at_run_time
+                else f"pad the rows of `{name}` to a multiple of {multiple} elements",
             ),
             statement=f"the rows of `{name}` cannot be reached by TMA",
         )
@@ -191,25 +212,44 @@ def tma_stride(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang silently copies through registers, without asynchrony",
 )
 def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
-    from tilegen.lowering.vector import cp_async_bytes
-
     target = plan.target
     if target.kind != "cuda" or target.tma is not None or not target.copy.cp_async_bytes:
         return
     for kernel in plan.kernels:
         for copy, loops in kernel.find(Copy):
-            staged = any(isinstance(loop, Loop) and loop.kind is LoopKind.PIPELINED for loop in loops)
-            if not staged or kernel.buffer(copy.dst).scope is not Scope.SHARED or copy.row_pitch is None:
-                continue
-            rows, columns, itemsize = _tile(kernel, copy)
+            staged = any(loop.kind is LoopKind.PIPELINED for loop in loops)
+            if staged and kernel.buffer(copy.dst).scope is Scope.SHARED and copy.row_pitch is not None:
+                yield _cp_async(plan, kernel, copy)
 
-            def wide(r: int, c: int, pitch: int, threads: int, itemsize: int = itemsize) -> bool:
-                return cp_async_bytes(r, c, pitch, itemsize, threads, target) is not None
 
-            at = _at(copy, len(copy.extents) - 1)
-            yield Obligation(
-                pointwise(wide, rows, columns, copy.row_pitch, kernel.launch.threads),
-                at=at,
-                label=f"a row of the tile of `{copy.src}` leaves less than 4 bytes to a thread",
-                parameter=_parameter(at),
-            )
+def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:
+    rows, columns, itemsize = _tile(kernel, copy)
+    threads, pitch = kernel.launch.threads, copy.row_pitch
+    assert pitch is not None
+    step = plan.target.copy.vector_bytes // itemsize
+
+    def wide(r: int, c: int, p: int, t: int) -> bool:
+        # Of the pitch only what it leaves over 16 bytes matters.
+        return cp_async_bytes(r, c, p % step or step, itemsize, t, plan.target) is not None
+
+    label = text_of(
+        lambda values: (
+            f"the tile of `{copy.src}` is {text_at(rows, values)} x {text_at(columns, values)} of {itemsize} B, its rows "
+            f"{text_at(pitch, values)} elements apart: less than 4 bytes to a copy"
+        )
+    )
+    sizes = (rows, columns, threads)
+    if not all(isinstance(size, int) for size in sizes):
+        at = _at(copy, len(copy.extents) - 1)
+        return Obligation(pointwise(wide, rows, columns, pitch, threads), at=at, label=label, parameter=_parameter(at))
+    fine = [left for left in range(step) if wide(rows, columns, left, threads)]
+    tensor = kernel.buffer(copy.src)
+    # Where aligned rows would do, it is the tensor that is at fault, else the tile.
+    at = (tensor.decided_by or (f"tensors.{copy.src}",))[-1] if 0 in fine else _at(copy, len(copy.extents) - 1)
+    return Obligation(
+        any_of(*(equal(mod(pitch, step), left) for left in fine)),
+        at=at,
+        label=label,
+        parameter=_parameter(at),
+        help=(f"pad the rows of `{copy.src}` to a multiple of {step} elements",) if 0 in fine else (),
+    )

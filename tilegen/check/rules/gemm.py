@@ -190,6 +190,26 @@ def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
+    "D10",
+    "operands-alike",
+    sentence="both operands of a matrix product have one dtype",
+    source="tilelang language/dtypes.py: mixed operands only for f8f6f4 on sm_100",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Mixed-dtype GEMM only supports f8f6f4 family operands`",
+)
+def operands_alike(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel, gemm, _threads in _gemms(plan):
+        a, b = kernel.buffer(gemm.a).dtype, kernel.buffer(gemm.b).dtype
+        yield Obligation(
+            a == b,
+            at=gemm.dtype_at.replace(".a.", ".b."),
+            label=f"`{gemm.a}` is {a}, `{gemm.b}` is {b}",
+            related=(gemm.dtype_at,),
+            help=('write dtype = "same_as(a)"',),
+        )
+
+
+@rule(
     "D11",
     "operand-dtype",
     sentence="the tensor cores of the chip take the operand dtype",
@@ -322,23 +342,42 @@ def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
 )
 def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
-        accumulators = dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm))
         threads = kernel.launch.threads
         overhead = _overhead(plan, kernel)
         if overhead is None or not isinstance(threads, int) or plan.target.kind != "cuda":
             continue
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
-        counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
-        largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
-        yield Obligation(
-            at_most(add(*counts.values()), budget - overhead),
-            at=largest.decided_by[-1] if largest.decided_by else "tile",
-            label=text_of(
-                lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values), kernel, counts, overhead, budget
-            ),
-            parameter="threads",
-            related=("tile.threads", *largest.decided_by[:-1]),
-        )
+        for accumulators in _accumulators_of_a_thread(kernel):
+            counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
+            largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+            yield Obligation(
+                at_most(add(*counts.values()), budget - overhead),
+                at="tile.threads",
+                label=text_of(
+                    lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values),
+                    kernel,
+                    counts,
+                    overhead,
+                    budget,
+                ),
+                parameter="threads",
+                related=largest.decided_by,
+            )
+
+
+def _accumulators_of_a_thread(kernel: KernelPlan) -> Iterator[list[str]]:
+    """The accumulators that one thread holds together: all of them, or those of each warp group."""
+    names = list(dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm)))
+    groups = {name: _holder(kernel, name) for name in names}
+    for group in dict.fromkeys(groups.values()):
+        yield [name for name in names if groups[name] == group]
+
+
+def _holder(kernel: KernelPlan, name: str) -> int | str | None:
+    """Which warp group holds an accumulator: by number, or one of its own for each, or None for all of the block."""
+    buffer = kernel.buffer(name)
+    own = buffer.owners not in (None, kernel.launch.threads)
+    return buffer.warp_group if buffer.warp_group is not None or not own else name
 
 
 def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
@@ -440,7 +479,11 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or found.n >= min(64, n // found.partition.n)
+            return (
+                not isinstance(found, GemmPath)
+                or found.instruction != "wgmma"
+                or found.n >= min(64, n // found.partition.n)
+            )
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             sizes = _sizes(gemm, threads, values)
@@ -462,6 +505,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     source="tilelang src/op/parallel.cc: layouts of two gemms that share a fragment must agree",
     severity=Severity.ERROR,
     today="TileLang stops with `Layout infer conflict between acc_s and acc_s_cast`",
+    of_family=True,
 )
 def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in _gemms(plan):

@@ -27,7 +27,7 @@ def dim_int32(plan: TilePlan) -> Iterator[Obligation]:
     for dim in plan.spec.dims:
         yield Obligation(
             at_most(symbol(dim.name), INT32_MAX),
-            at=f"dims.{dim.name}",
+            at=f"dims.{dim.name}.max",
             label=text_of(lambda values, name: f"{name} = {values.get(name)} is over 2^31 - 1", dim.name),
             help=(f"declare a `max` of at most {INT32_MAX} for {dim.name}",),
         )

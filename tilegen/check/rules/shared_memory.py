@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import any_of, at_most, to_text
+from tilegen.expr import any_of, at_most, free_names, to_text
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
@@ -70,6 +70,12 @@ def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -
     return "; ".join(terms) + f"\ntogether {to_text(total)} B; {plan.target.name} gives a block {cap} B{over}"
 
 
+def is_runtime(plan: TilePlan, loop: Loop) -> bool:
+    """Whether the trips of a loop are known only at run time."""
+    dynamic = {dim.name for dim in plan.spec.dims if dim.dynamic}
+    return loop.runtime_trips or bool(free_names(loop.trips) & dynamic)
+
+
 @rule(
     "B6",
     "stages-waste",
@@ -81,7 +87,7 @@ def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -
 def stages_waste(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for loop, _ in kernel.find(Loop):
-            if loop.kind is not LoopKind.PIPELINED or loop.runtime_trips:
+            if loop.kind is not LoopKind.PIPELINED or is_runtime(plan, loop):
                 continue
             yield Obligation(
                 any_of(at_most(loop.stages, 1), at_most(loop.stages, loop.trips)),

@@ -34,10 +34,15 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
         several = len(values[name].rules) > 1
         for case in cases_before(spec, arch, name):
             for index, rule in enumerate(values[name].rules):
-                at = f"tile.{name}[{index}]" if several else f"tile.{name}"
+                at = f"{path_of(name)}[{index}]" if several else path_of(name)
                 for part, path in ((rule.when, f"{at}.when"), (rule.use, f"{at}.use" if several else at)):
                     for divisor in divisors(part):
                         yield _nonzero(substitute(divisor, case.tiles), case.condition, path, divisor)
+
+
+def path_of(name: str) -> str:
+    """Where the rules of a tile parameter, or of the schedule, stand in the spec."""
+    return name if name == "schedule" else f"tile.{name}"
 
 
 def _nonzero(value: Any, given: Any, at: str, written: Any = None, within: Domain | None = None) -> Obligation:
@@ -65,7 +70,7 @@ def rule_list_total(spec: Spec, arch: str) -> Iterator[Obligation]:
         for case in cases_before(spec, arch, name):
             yield Obligation(
                 any_of(*(substitute(rule.when, case.tiles) for rule in value.rules)),
-                at=f"tile.{name}",
+                at=path_of(name),
                 label=text_of(lambda values, name: f"no rule matches {_shape(values)}", name),
                 statement=f"the rules of `{name}` do not cover the whole domain",
                 help=("end the list with a rule that has no `when`, or narrow the dims",),

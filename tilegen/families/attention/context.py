@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.emit.tiles import tile_tables
 from tilegen.expr import formula_to_torch
-from tilegen.families.attention import combine
+from tilegen.families.attention import combine, delayed
 from tilegen.families.attention.decode import MAX_SPLIT, NEVER
 from tilegen.plan.instances import listed_values
 
@@ -39,6 +39,13 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "policy_name": POLICIES[policies[0]],
         # The number of splits is an argument of the call; the kernel is compiled for having any, or none.
         "tables": tile_tables(by_arch, lines, ("schedule", *parameters, "num_split")),
+        "piece": delayed.PIECE,
+        "named_barriers": ", ".join(str(id) for id in (delayed.P_READY, delayed.QK_DONE, *delayed.GROUPS)),
+        "threshold": delayed.THRESHOLD,
+        "min_chunk": delayed.MIN_CHUNK,
+        "cut_cost": delayed.CUT_COST,
+        "max_parts": delayed.MAX_PARTS,
+        "schedule_threads": delayed.SCHEDULE_THREADS,
         "never": repr(NEVER).replace("e+", "e"),
         "max_split": MAX_SPLIT,
         "unroll": combine.UNROLL,

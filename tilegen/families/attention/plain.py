@@ -64,7 +64,7 @@ def _attend(decode: Decode, launch: Launch, split: Size) -> KernelPlan:
     """BLOCK_H heads of one sequence over the keys of one split."""
     stages = decode.tiles["stages"]
     loop = Loop(
-        LoopKind.PIPELINED,
+        LoopKind.PIPELINED if is_pipelined(decode) else LoopKind.SERIAL,
         "k",
         ceil_div(decode.key_blocks, split),
         _step(decode),
@@ -106,9 +106,7 @@ def _rows_cross_warps(decode: Decode) -> bool:
     sizes = (decode.block_h, decode.block_n, decode.rotary, decode.tiles["threads"])
     if not all(isinstance(size, int) for size in sizes):
         return True
-    path = gemm_path(
-        decode.target, *sizes, decode.tiles["policy"], decode.dtype, decode.accum, transpose_b=True
-    )
+    path = gemm_path(decode.target, *sizes, decode.tiles["policy"], decode.dtype, decode.accum, transpose_b=True)
     return isinstance(path, GemmRefusal) or path.partition.n > 1
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import symbol
 from tilegen.families.attention.decode import Decode
+from tilegen.families.attention.delayed import delayed, fits
 from tilegen.families.attention.plain import plain
 from tilegen.plan.model import ITEMSIZE, Case, TilePlan
 
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from tilegen.spec.model import Spec
     from tilegen.targets import Target
 
-SCHEDULES = {"plain": plain}
+SCHEDULES = {"plain": plain, "delayed": delayed}
 
 
 def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> dict[str, Any]:
     """The tile values that the spec leaves out, from the ones it gives and the chip."""
-    given: dict[str, Any] = {"schedule": spec.schedule_for(target.arch) or "plain", **tiles}
+    given = dict(tiles)
     given.setdefault("BLOCK_H", _most_heads(spec, target, dtypes))
     given.setdefault("threads", 256 if given["BLOCK_H"] == 64 else 128)
     given.setdefault("BLOCK_N", 64 if given["BLOCK_H"] == 64 else 32)
@@ -28,6 +29,8 @@ def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping
     given.setdefault("policy", "full_col")
     given.setdefault("num_split", "auto")
     given["split"] = given["num_split"] != 1
+    if "schedule" not in given:
+        given["schedule"] = "delayed" if fits(Decode(spec, target, dtypes, given)) else "plain"
     return {name: value for name, value in given.items() if name not in tiles}
 
 

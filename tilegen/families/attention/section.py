@@ -68,7 +68,7 @@ MLA_DECODE = FamilySection(
     example="""\
 [dims]
 B = { dynamic = true, max = 4096, doc = "sequences" }
-H = { values = [16, 64, 128], doc = "query heads" }
+H = { values = [64, 128], doc = "query heads" }
 S = { dynamic = true, max = 1_048_576, doc = "keys of a sequence" }
 D_nope = { values = [512] }
 D_rope = { values = [64] }
@@ -91,7 +91,7 @@ BLOCK_N = 64
 threads = 256
 stages = 2
 policy = "full_col"            # two warp groups, 64 x 256 of the output each
-num_split = [ { use = 1, when = "B * (H // BLOCK_H) >= sm_count" }, { use = "auto" } ]
+num_split = [ { use = 1, when = "S <= 16 * BLOCK_N" }, { use = "auto" } ]
 
 [target.sm_90a]
 """,

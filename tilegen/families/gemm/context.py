@@ -6,22 +6,24 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import formula_to_tilelang, formula_to_torch, free_names, to_python
-from tilegen.families.gemm.plan import epilogue_tensors, is_transposed
+from tilegen.families.gemm.operands import epilogue_scalars, epilogue_tensors, is_transposed
 from tilegen.plan.instances import listed_values
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
-    from tilegen.spec.model import Dim, Spec, Tensor
+    from tilegen.spec.model import Spec, Tensor
 
 POLICIES = {"square": "Square", "full_row": "FullRow", "full_col": "FullCol"}
 
 
 def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
     """Names, shapes and formulas of the kernel; the tile parameters that each factory takes."""
-    extra = epilogue_tensors(spec)
+    extra, scalars = epilogue_tensors(spec), epilogue_scalars(spec)
     formula = spec.compute.c  # type: ignore[attr-defined]
-    swizzles = {case.tiles["swizzle"] for cases in by_arch.values() for case in cases}
-    policies = {case.tiles["policy"] for cases in by_arch.values() for case in cases}
+    plain = [case for cases in by_arch.values() for case in cases if case.tiles["schedule"] == "plain"]
+    swizzles = {case.tiles["swizzle"] for case in plain}
+    policies = {case.tiles["policy"] for case in plain}
+    own = parameters_of(by_arch, policies)
     return {
         "title": f"{spec.kernel}: c = {formula.text}, acc = {product_text(spec)}, M dynamic.",
         "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up"),
@@ -29,17 +31,20 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "product_text": product_text(spec),
         "accum": spec.compute.accum,  # type: ignore[attr-defined]
         "extra": extra,
-        "scalars": spec.scalars,
+        "scalars": scalars,
         "tensors": {tensor.name: shape_text(tensor) for tensor in spec.tensors},
         "dtypes": spec.dtypes("a"),
         "transpose_a": is_transposed(spec, "a"),
         "transpose_b": is_transposed(spec, "b"),
-        "epilogue": formula_to_tilelang(formula.expr, {"acc": "acc[i, j]", **element_names(extra)}),
+        **_schedules(spec, own),
+        "epilogue": formula_to_tilelang(formula.expr, {name: name for name in epilogue_parameters(spec)}),
+        "epilogue_parameters": epilogue_parameters(spec),
+        "epilogue_passed": "".join(f"{value.name}, " for value in (*extra, *scalars)),
         "identity": formula.text.strip() == "acc",
         "reference": formula_to_torch(formula.expr, {tensor.name: tensor.name for tensor in extra}),
         "swizzle": next(iter(swizzles)) if len(swizzles) == 1 else None,
-        "factory_parameters": factory_parameters(by_arch),
-        "parameters": [(name, shape_text(spec.tensor(name))) for name in ("a", "b", *(t.name for t in extra), "c")],
+        "parameters_of": own,
+        "factory_parameters": list(dict.fromkeys(name for names in own.values() for name in names)),
         "dtype_of": {tensor.name: dtype_text(spec, tensor) for tensor in spec.tensors},
         "gemm_call": gemm_call(spec, policies),
         **_api(spec, extra),
@@ -66,13 +71,23 @@ def golden_cases(spec: Spec) -> list[dict[str, Any]]:
 def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     """What the public functions say and check of each tensor."""
     inputs = ["a", "b", *(tensor.name for tensor in extra)]
+    scalars = epilogue_scalars(spec)
     rows = "(K, M)" if is_transposed(spec, "a") else "(..., K); leading axes are flattened to M"
     shapes = {"a": rows, "b": shape_text(spec.tensor("b")), "c": "(M, N)" if is_transposed(spec, "a") else "(..., N)"}
     check = {"N": "(N,)", "M": "(M,)", "M N": "(*rows, N)"}
     kinds = {tensor.name: " ".join(to_python(extent) for extent in tensor.shape) for tensor in extra}
     return {
         "inputs": inputs,
-        "typed_inputs": ", ".join(f"{name}: torch.Tensor" for name in inputs),
+        "called_with": [*inputs, *(scalar.name for scalar in scalars)],
+        "typed_inputs": ", ".join(
+            [
+                *(f"{name}: torch.Tensor" for name in inputs),
+                *(f"{scalar.name}: {'float' if scalar.dtype.startswith('float') else 'int'}" for scalar in scalars),
+            ]
+        ),
+        "described_scalars": {
+            scalar.name: scalar.dtype + (f", {scalar.doc}" if scalar.doc else "") for scalar in scalars
+        },
         "described": {
             name: f"{shapes.get(name) or check[kinds[name]]}, {' or '.join(spec.dtypes(name))}"
             for name in (*inputs, "c")
@@ -102,27 +117,90 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
             "N": "acc.shape[1]",
             "K": f"a.shape[{0 if is_transposed(spec, 'a') else 1}]",
         },
-        "static_values_of": {dim.name: values_text(dim) for dim in spec.dims if not dim.dynamic},
+        "test_shapes": _test_shapes(spec),
         "dtypes_of": {
             name: "(a.dtype,)" if dtype_text(spec, spec.tensor(name)) == "dtype" else f"(torch.{spec.dtypes(name)[0]},)"
             for name in (*inputs, "c")
         },
         "out_dtype": "a.dtype" if dtype_text(spec, spec.tensor("c")) == "dtype" else f"torch.{spec.dtypes('c')[0]}",
-        "flat": {
-            "a": "a" if is_transposed(spec, "a") else "a.view(M, K)",
-            "c": "out.view(M, N)",
-            **{name: f"{name}.view(M, N)" if kind == "M N" else name for name, kind in kinds.items()},
-        },
         "fake_shape": "(a.shape[1], b.shape[{}])".format(0 if is_transposed(spec, "b") else 1)
         if is_transposed(spec, "a")
         else "(*a.shape[:-1], b.shape[{}])".format(0 if is_transposed(spec, "b") else 1),
     }
 
 
-def factory_parameters(by_arch: Mapping[str, tuple[Case, ...]]) -> list[str]:
-    """The tile parameters that a factory takes: those that are numbers, in the order of the spec."""
-    first = next(iter(by_arch.values()))[0].tiles
-    return [name for name in first if name not in ("schedule", "policy", "swizzle")]
+WORKSPACE = {"stream_k": "(BLOCK_M, BLOCK_N)", "skinny": "(BLOCK_N, BLOCK_M)"}
+"""The accumulator of the schedules that add up runs through a workspace, as the generated code writes its shape."""
+
+
+def parameters_of(by_arch: Mapping[str, tuple[Case, ...]], policies: set[str]) -> dict[str, list[str]]:
+    """The tile parameters that the factory of each schedule takes, in the order of the spec; others are printed in it."""
+    printed = {"schedule", "swizzle"} | ({"policy"} if len(policies) == 1 else set())
+    found: dict[str, list[str]] = {}
+    for cases in by_arch.values():
+        for case in cases:
+            names = [name for name in case.tiles if name not in printed]
+            found.setdefault(case.tiles["schedule"], names)
+    return found
+
+
+def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs between the schedules: arguments of the kernel, and how an element's formula is called."""
+    extra = epilogue_tensors(spec)
+    cells = {
+        "plain": ("by * BLOCK_M + i", "bx * BLOCK_N + j"),
+        "persistent": ("row + i", "col + j"),
+        # Reads are not guarded there; rows and columns beyond the end are not stored, so any value will do.
+        "stream_k": ("T.min(row + i, M - 1)", "T.min(col + j, N - 1)"),
+        "skinny": ("T.min(row + i, M - 1)", "T.min(col + j, N - 1)"),
+    }
+    rest = epilogue_parameters(spec)[1 + len(extra) :]
+    return {
+        "passed_to_kernel": _passed(spec, own),
+        "takes_blocks": any(schedule != "plain" for schedule in own),
+        "takes_workspace": any(schedule in WORKSPACE for schedule in own),
+        "workspace_shapes": [(name, shape) for name, shape in WORKSPACE.items() if name in own],
+        "factories": [(schedule, f"{spec.kernel}_{schedule}") for schedule in own],
+        "arguments_of": {schedule: _arguments(spec, schedule) for schedule in own},
+        "epilogue_calls": {
+            schedule: "epilogue({})".format(
+                ", ".join(
+                    ["acc[j, i]" if schedule == "skinny" else "acc[i, j]", *element_names(extra, *cell).values(), *rest]
+                )
+            )
+            for schedule, cell in cells.items()
+        },
+    }
+
+
+def _passed(spec: Spec, own: Mapping[str, Any]) -> list[str]:
+    """What the public function passes to a kernel, in the order of :func:`_arguments`."""
+    tensors = {tensor.name: " ".join(to_python(e) for e in tensor.shape) for tensor in epilogue_tensors(spec)}
+    found = ["a" if is_transposed(spec, "a") else "a.view(M, K)", "b"]
+    found += [f"{name}.view(M, N)" if kind == "M N" else name for name, kind in tensors.items()]
+    found.append("out.view(M, N)")
+    found += ["*scratch"] if any(schedule in WORKSPACE for schedule in own) else []
+    found += [scalar.name for scalar in epilogue_scalars(spec)]
+    return found + (["*grid"] if any(schedule != "plain" for schedule in own) else [])
+
+
+def _arguments(spec: Spec, schedule: str) -> list[tuple[str, str]]:
+    """Name and annotation of each argument of a kernel."""
+    tensors = [spec.tensor(name) for name in ("a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "c")]
+    found = [(tensor.name, f"T.Tensor({shape_text(tensor)}, {dtype_text(spec, tensor)})") for tensor in tensors]
+    if schedule in WORKSPACE:
+        shape = WORKSPACE[schedule].removeprefix("(")
+        found.append(("partial", f'T.Tensor((SLOTS, {shape}, "float32")'))
+        found.append(("arrived", 'T.Tensor((COUNTERS,), "int32")'))
+    found += [(scalar.name, f"T.{scalar.dtype}") for scalar in epilogue_scalars(spec)]
+    return found if schedule == "plain" else [*found, ("blocks", "T.int32")]
+
+
+def epilogue_parameters(spec: Spec) -> list[str]:
+    """The names in the formula: acc, tensors, scalars, dims."""
+    used = free_names(spec.compute.c.expr)  # type: ignore[attr-defined]
+    values = (*epilogue_tensors(spec), *epilogue_scalars(spec))
+    return ["acc", *(value.name for value in values), *sorted(used & {"M", "N", "K"})]
 
 
 def dtype_text(spec: Spec, tensor: Tensor) -> str:
@@ -139,14 +217,18 @@ def gemm_call(spec: Spec, policies: set[str]) -> str:
         arguments.append("transpose_A=True")
     if is_transposed(spec, "b"):
         arguments.append("transpose_B=True")
-    policy = f"T.GemmWarpPolicy.{POLICIES[next(iter(policies))]}" if len(policies) == 1 else "POLICIES[policy]"
+    policy = "POLICIES[policy]"
+    if len(policies) < 2:
+        policy = f"T.GemmWarpPolicy.{POLICIES[next(iter(policies), 'square')]}"
     arguments.append(f"policy={policy}")
     return f"T.gemm({', '.join(arguments)})"
 
 
-def values_text(dim: Dim) -> str:
-    values = listed_values(dim)
-    return f"({values[0]},)" if len(values) == 1 else str(values)
+def _test_shapes(spec: Spec) -> list[str]:
+    """(N, K) pairs in which every listed size stands at least once, the smallest first."""
+    columns, depths = (sorted(listed_values(spec.dim(name))) for name in ("N", "K"))
+    count = max(len(columns), len(depths))
+    return [str((columns[i % len(columns)], depths[i % len(depths)])) for i in range(count)]
 
 
 def product_text(spec: Spec) -> str:
@@ -159,9 +241,9 @@ def shape_text(tensor: Tensor) -> str:
     return f"({inner},)" if len(tensor.shape) == 1 else f"({inner})"
 
 
-def element_names(extra: tuple[Tensor, ...]) -> dict[str, str]:
-    """The element of each epilogue tensor that belongs to ``acc[i, j]``."""
-    index = {"M": "by * BLOCK_M + i", "N": "bx * BLOCK_N + j"}
+def element_names(extra: tuple[Tensor, ...], row: str, column: str) -> dict[str, str]:
+    """The element of each epilogue tensor that belongs to an element of the accumulator, given its row and column."""
+    index = {"M": row, "N": column}
     return {
         tensor.name: f"{tensor.name}[{', '.join(index[to_python(extent)] for extent in tensor.shape)}]"
         for tensor in extra

@@ -40,27 +40,51 @@ SECTION = FamilySection(
         "BLOCK_M": TileParam("rows of the output tile"),
         "BLOCK_N": TileParam("columns of the output tile"),
         "BLOCK_K": TileParam("depth of one step of the reduction"),
-        "threads": TileParam("threads that compute; a producer warp group comes on top", step=32),
+        "threads": TileParam(
+            "threads that compute; a producer warp group comes on top (persistent: 2 for each row of the tile)",
+            schedules=("plain", "stream_k", "skinny"),
+            step=32,
+        ),
         "stages": TileParam("tiles of a and b in flight", step=1),
         "policy": TileParam(
             "how warps divide the output tile",
             kind="enum",
             choices=("square", "full_row", "full_col"),
             default="square",
+            schedules=("plain",),
         ),
         "swizzle": TileParam(
             "order of the output tiles for reuse in L2: panels of `panel` tiles, walked by row or column",
             kind="swizzle",
             default="off",
+            schedules=("plain",),
         ),
-        "split_k": TileParam("blocks that share one output tile along K", default="1", step=1, run_time=True),
-        "group_m": TileParam("output tiles of M that a persistent or stream-K grid walks at once", default="8", step=1),
+        "STORE_N": TileParam(
+            "columns of the output tile that are staged in shared memory and stored at once",
+            default="the widest part of BLOCK_N up to 128",
+            schedules=("persistent", "stream_k"),
+        ),
+        "group_m": TileParam(
+            "rows of output tiles that the grid walks column by column, for reuse in L2",
+            default="8",
+            schedules=("persistent",),
+            step=1,
+        ),
+        "evict_b": TileParam(
+            "b is read once: its lines leave L2 first, so that the rest of L2 stays",
+            kind="bool",
+            default="false",
+            schedules=("stream_k",),
+        ),
     },
     schedules={
-        "plain": "one block for each output tile",
-        "persistent": "one block for each SM, which walks over output tiles",
-        "split_k": "`split_k` blocks for each output tile, which add up through a workspace",
-        "stream_k": "one block for each SM, each with an equal share of all K steps",
+        "plain": "one block for each output tile; TileLang pipelines the loop. Any target",
+        "persistent": "one block for each SM, which walks over output tiles; a warp group for every 64 rows of a tile "
+        "computes and stores its own, and a producer loads on into the next tile. sm_90a",
+        "stream_k": "the K steps of all output tiles in one line, cut into equal runs, one for each block; the last "
+        "block of a tile adds up its runs through a workspace, in a fixed order. For few output tiles. sm_90a",
+        "skinny": "stream_k with the operands swapped: the 64 rows of a WGMMA are columns of b, and rows of a are its n. "
+        "For M up to 16 or so, at the speed of memory. sm_90a",
     },
     example="""\
 [dims]
@@ -90,27 +114,36 @@ swizzle = { panel = 10, order = "row" }
 [target.sm_90a]
 """,
     examples={
-        "Few rows, shared among four blocks along K": """\
-schedule = "split_k"
+        "Few rows: all SMs share the K steps of few output tiles": """\
+schedule = "stream_k"
 
 [tile]
 BLOCK_M = 64
-BLOCK_N = 128
-BLOCK_K = 64
+BLOCK_N = 64
+BLOCK_K = 128
 threads = 128
-stages = 4
-policy = "full_row"
-split_k = [ { use = 4, when = "M <= 256" }, { use = 1 } ]
+stages = 6
+evict_b = true
 """,
-        "A persistent grid that walks eight output tiles of M at once": """\
+        "A persistent grid that walks eight rows of output tiles at once, with two stores for each tile": """\
 schedule = "persistent"
 
 [tile]
 BLOCK_M = 128
 BLOCK_N = 256
 BLOCK_K = 64
+STORE_N = 128
+stages = 4
 group_m = 8
-swizzle = false
+""",
+        "The schedule by the number of rows, tile values of each of them": """\
+schedule = [ { use = "skinny", when = "M <= 16" }, { use = "persistent" } ]
+
+[tile]
+BLOCK_M = [ { use = 16, when = "M <= 16" }, { use = 128 } ]
+BLOCK_N = [ { use = 64, when = "M <= 16" }, { use = 256 } ]
+BLOCK_K = [ { use = 128, when = "M <= 16" }, { use = 64 } ]
+stages = [ { use = 8, when = "M <= 16" }, { use = 4 } ]
 """,
         "Both operands stored transposed, a residual, and a factor given at run time": """\
 [tensors]

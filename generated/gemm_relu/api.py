@@ -1,0 +1,93 @@
+"""The public functions of gemm_relu: checks, dispatch and the torch custom op. The kernel itself is in kernel.py."""
+
+import torch
+
+from . import _runtime, kernel
+
+_DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_kernels = _runtime.KernelCache(kernel.build)
+
+
+def gemm_relu(a, b, *, out=None):
+    """c = relu(acc), with acc = a @ b accumulated in float32.
+
+    a: (..., K); leading axes are flattened to M, float16 or bfloat16
+    b: (K, N), float16 or bfloat16
+    out: (..., N), float16 or bfloat16, where to write c; allocated if None.
+    Returns c. All tensors are contiguous, on one GPU of sm_90a, sm_80.
+
+    Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a size outside the declared
+    domain; RuntimeError where autograd would need a backward, or for another GPU.
+    """
+    if torch.compiler.is_compiling():
+        if out is None:
+            return _op(a, b)
+        _op_out(a, b, out)
+        return out
+    return _launch(a, b, out)
+
+
+def _prepare(a, b, out):
+    """Checks the arguments, compiles if need be, and returns the launch for arguments like these."""
+    _runtime.check_tensor("gemm_relu", "a", a, (..., None), _DTYPES)
+    arch = _runtime.check_arch("gemm_relu", a.device, kernel.ARCHES)
+    rows = a.shape[:-1]
+    M, K = _runtime.rows_of(a), a.shape[-1]
+    _runtime.check_tensor("gemm_relu", "b", b, (K, None), (a.dtype,), a.device)
+    N = b.shape[1]
+    if out is not None:
+        _runtime.check_tensor("gemm_relu", "out", out, (*rows, N), (a.dtype,), a.device)
+    _runtime.check_declared("gemm_relu", kernel.DOMAIN, N=N, K=K)
+    if M == 0:
+        return lambda a, b, out: a.new_empty((*rows, N)) if out is None else out
+    _runtime.check_declared("gemm_relu", kernel.DOMAIN, M=M)
+    tiles = kernel.tiles(arch, M, N, K, _runtime.sm_count_of(a.device.index))
+    compiled = _kernels.get(arch=arch, dtype=_DTYPES[a.dtype], N=N, K=K, **tiles)
+
+    def launch(a, b, out):
+        if out is None:
+            out = torch.empty((*rows, N), dtype=a.dtype, device=a.device)
+        compiled(a.view(M, K), b, out.view(M, N))
+        return out
+
+    return launch
+
+
+_launch = _runtime.Launcher("gemm_relu", _prepare)
+
+
+@torch.library.custom_op("tilegen_692f0bf18902::gemm_relu", mutates_args=())
+def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _launch(a, b, None)
+
+
+@_op.register_fake
+def _(a, b):
+    return a.new_empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype)
+
+
+@torch.library.custom_op("tilegen_692f0bf18902::gemm_relu_out", mutates_args=("out",))
+def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+    _launch(a, b, out)
+
+
+def gemm_relu_kernel_source(M, N, K, dtype="float16", arch=None):
+    """The CUDA source that TileLang makes for this shape. Needs no GPU if `arch` is given."""
+    arch = arch or _runtime.arch_of(torch.cuda.current_device())
+    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    tiles = kernel.tiles(arch, M, N, K, sm_count)
+    return _runtime.kernel_source(kernel.build(arch, dtype, N, K, **tiles), arch)
+
+
+def gemm_relu_latency(M, N, K, dtype="float16"):
+    """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
+    from .reference import random_inputs
+
+    inputs = random_inputs(M, N, K, getattr(torch, dtype), device="cuda")
+    return _runtime.latency_ms(lambda: gemm_relu(*inputs))
+
+
+def warm_up(jobs=1):
+    """Compiles every kernel of the listed dims for the current GPU ahead of its first call; returns how many."""
+    device = torch.cuda.current_device()
+    return _runtime.warm_up(_kernels, kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device)), jobs)

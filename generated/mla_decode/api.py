@@ -1,0 +1,200 @@
+"""The public functions of mla_decode: checks, dispatch and the torch custom op. The kernel itself is in kernel.py."""
+
+import torch
+
+from . import _runtime, kernel
+
+_DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_kernels = _runtime.KernelCache(kernel.build)
+
+
+def mla_decode(q_nope, q_pe, kv, *, seq_lens=None, scale=None, num_split=None, out=None, return_lse=False):
+    """MLA decode, one query a sequence: out = softmax(scale * (q_nope, q_pe) @ kv.T) @ kv[..., :D_nope].
+
+    q_nope: (B, H, D_nope), float16 or bfloat16: queries, with the up-projection of the keys absorbed
+    q_pe: (B, H, D_rope), as q_nope: their rotary part
+    kv: (B, S, D_nope + D_rope), as q_nope: the cache, one latent head; key and value, then the rotary part of the key
+    seq_lens: (B,), int32: keys of each sequence, from 0 to S, on the GPU and not checked; S for all if None.
+        Rows of kv past a length may hold anything, NaN too.
+    scale: factor of the scores, positive; (D_nope + D_rope) ** -0.5 if None. A model that absorbed its projections
+        has its own: DeepSeek's is that of its 192-wide heads.
+    num_split: blocks that share the keys of one sequence; chosen by the shape if None, and where schedule `delayed`
+        gets lengths, for it cuts the whole batch evenly
+    out: (B, H, D_nope), as q_nope, where to write the output; allocated if None.
+    Returns out, or (out, lse) with return_lse: (B, H) float32, the natural logarithm of the sum of exp of the scores.
+        A sequence without keys gives 0 and -inf.
+    All tensors are contiguous, on one GPU of sm_90a, sm_80.
+
+    Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a size outside the declared
+    domain; RuntimeError where autograd would need a backward, or for another GPU.
+    """
+    if torch.compiler.is_compiling():
+        if out is None:
+            out, lse = _op(q_nope, q_pe, kv, seq_lens, scale, num_split)
+        else:
+            lse = _op_out(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
+    else:
+        out, lse = _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
+    return (out, lse) if return_lse else out
+
+
+def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
+    """Checks the arguments, compiles if need be, and returns the launch for arguments like these."""
+    _runtime.check_tensor("mla_decode", "q_nope", q_nope, (None, None, None), _DTYPES)
+    arch = _runtime.check_arch("mla_decode", q_nope.device, kernel.ARCHES)
+    device, dtype = q_nope.device, q_nope.dtype
+    B, H, D_nope = q_nope.shape
+    _runtime.check_tensor("mla_decode", "q_pe", q_pe, (B, H, None), (dtype,), device)
+    D_rope = q_pe.shape[2]
+    _runtime.check_tensor("mla_decode", "kv", kv, (B, None, D_nope + D_rope), (dtype,), device)
+    S = kv.shape[1]
+    if seq_lens is not None:
+        _runtime.check_tensor("mla_decode", "seq_lens", seq_lens, (B,), (torch.int32,), device, alignment=4)
+    if out is not None:
+        _runtime.check_tensor("mla_decode", "out", out, (B, H, D_nope), (dtype,), device)
+    if num_split is not None and (not isinstance(num_split, int) or num_split < 1):
+        raise ValueError(f"mla_decode: num_split must be a positive integer or None, got {num_split!r}")
+    if scale is not None and not isinstance(scale, (int, float)):
+        raise TypeError(f"mla_decode: scale must be a number or None, got {type(scale).__name__}")
+    _runtime.check_declared("mla_decode", kernel.DOMAIN, H=H, S=S, D_nope=D_nope, D_rope=D_rope)
+    if B == 0:
+        return lambda *arguments: (torch.empty_like(q_nope) if out is None else out, q_nope.new_empty((0, H)).float())
+    _runtime.check_declared("mla_decode", kernel.DOMAIN, B=B)
+
+    sm_count = _runtime.sm_count_of(device.index)
+    tiles = kernel.tiles(arch, B, H, S, D_nope, D_rope, sm_count)
+    by_rule = tiles.pop("num_split")
+    shape = (num_split or by_rule, B, S, H, tiles["BLOCK_H"], tiles["BLOCK_N"], sm_count)
+    starter = _STARTERS[tiles["schedule"]](shape, seq_lens is not None)
+    key = dict(arch=arch, dtype=_DTYPES[dtype], H=H, D_nope=D_nope, D_rope=D_rope, **tiles, split=starter.split)
+    compiled = _kernels.get(**key)
+
+    def launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
+        if scale is None:
+            scale = kernel.default_scale(D_nope, D_rope)
+        elif not scale > 0:
+            raise ValueError(f"mla_decode: scale must be positive, got {scale}")
+        if out is None:
+            out = torch.empty_like(q_nope)
+        lse = torch.empty((B, H), dtype=torch.float32, device=device)
+        starter.start(compiled, q_nope, q_pe, kv, seq_lens, out, lse, scale * kernel.LOG2_E)
+        return out, lse
+
+    return launch
+
+
+class _Plain:
+    """Calls the kernel of schedule `plain`, with the workspace that a split needs."""
+
+    def __init__(self, shape, ragged):
+        self.splits = kernel.split_count(*shape)
+        self.split = self.splits > 1
+        self.ragged = ragged
+
+    def start(self, compiled, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
+        B, H, D_nope = q_nope.shape
+        lengths = _lengths(seq_lens, lse)
+        arguments = (q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged))
+        if self.split:
+            o_partial, lse_partial = _partials(B * self.splits, H, D_nope, lse)
+            compiled(*arguments, o_partial, lse_partial, self.splits)
+        else:
+            compiled(*arguments)
+
+
+class _Delayed:
+    """Calls the kernel of schedule `delayed`. Sequences of different lengths are always cut evenly, on the GPU."""
+
+    def __init__(self, shape, ragged):
+        _, B, S, H, BLOCK_H, BLOCK_N, sm_count = shape
+        key_blocks = -(-S // BLOCK_N)
+        self.chunk = kernel.part_size(*shape)
+        self.parts = kernel.most_parts(H, BLOCK_H, sm_count) if ragged else -(-B * key_blocks // self.chunk)
+        self.split = ragged or self.chunk % key_blocks != 0
+        self.ragged = ragged
+
+    def start(self, compiled, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
+        if not self.split:
+            compiled(q_nope, q_pe, kv, out, lse, log2_scale, self.parts, self.chunk)
+            return
+        B, H, D_nope = q_nope.shape
+        o_partial, lse_partial = _partials(2 * self.parts, H, D_nope, lse)
+        block_offset = torch.empty((B + 1,), dtype=torch.int32, device=lse.device)
+        part_batch = torch.empty((self.parts + 1,), dtype=torch.int32, device=lse.device)
+        arguments = (q_nope, q_pe, kv, _lengths(seq_lens, lse), out, lse, log2_scale, int(self.ragged))
+        compiled(*arguments, o_partial, lse_partial, block_offset, part_batch, self.parts)
+
+
+_STARTERS = {"plain": _Plain, "delayed": _Delayed}
+
+
+def _lengths(seq_lens, lse):
+    """The lengths; where there are none, a tensor that the kernel never reads."""
+    return torch.empty((len(lse),), dtype=torch.int32, device=lse.device) if seq_lens is None else seq_lens
+
+
+def _partials(slots, H, D_nope, lse):
+    """The workspace of a split: outputs, and their base-2 LSE."""
+    return torch.empty((slots, H, D_nope), dtype=torch.float32, device=lse.device), lse.new_empty((slots, H))
+
+
+_launch = _runtime.Launcher("mla_decode", _prepare)
+
+
+@torch.library.custom_op("tilegen_8e08f2a488db::mla_decode", mutates_args=())
+def _op(
+    q_nope: torch.Tensor,
+    q_pe: torch.Tensor,
+    kv: torch.Tensor,
+    seq_lens: torch.Tensor | None,
+    scale: float | None,
+    num_split: int | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, None)
+
+
+@_op.register_fake
+def _(q_nope, q_pe, kv, seq_lens, scale, num_split):
+    return torch.empty_like(q_nope), q_nope.new_empty(q_nope.shape[:2], dtype=torch.float32)
+
+
+@torch.library.custom_op("tilegen_8e08f2a488db::mla_decode_out", mutates_args=("out",))
+def _op_out(
+    q_nope: torch.Tensor,
+    q_pe: torch.Tensor,
+    kv: torch.Tensor,
+    seq_lens: torch.Tensor | None,
+    scale: float | None,
+    num_split: int | None,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    return _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out)[1]
+
+
+@_op_out.register_fake
+def _(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
+    return q_nope.new_empty(q_nope.shape[:2], dtype=torch.float32)
+
+
+def mla_decode_kernel_source(B, H, S, D_nope=512, D_rope=64, dtype="float16", ragged=False, arch=None):
+    """The CUDA source that TileLang makes for this shape, with lengths if `ragged`. Needs no GPU if `arch` is given."""
+    arch = arch or _runtime.arch_of(torch.cuda.current_device())
+    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    tiles = kernel.tiles(arch, B, H, S, D_nope, D_rope, sm_count)
+    by_rule = tiles.pop("num_split")
+    starter = _STARTERS[tiles["schedule"]]((by_rule, B, S, H, tiles["BLOCK_H"], tiles["BLOCK_N"], sm_count), ragged)
+    return _runtime.kernel_source(kernel.build(arch, dtype, H, D_nope, D_rope, **tiles, split=starter.split), arch)
+
+
+def mla_decode_latency(B, H, S, D_nope=512, D_rope=64, dtype="float16"):
+    """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
+    from .reference import random_inputs
+
+    inputs = random_inputs(B, H, S, D_nope, D_rope, getattr(torch, dtype), device="cuda")
+    return _runtime.latency_ms(lambda: mla_decode(*inputs))
+
+
+def warm_up(jobs=1):
+    """Compiles every kernel of the listed dims for the current GPU ahead of its first call; returns how many."""
+    device = torch.cuda.current_device()
+    return _runtime.warm_up(_kernels, kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device)), jobs)

@@ -1,0 +1,250 @@
+"""What every generated kernel needs at run time: which chip this is, compiling once, and checking tensors.
+
+This file is the same beside every kernel. It needs torch and tilelang, and nothing else.
+"""
+
+import functools
+import math
+import threading
+import time
+
+import torch
+
+ARCH_OF_CAPABILITY = {
+    (8, 0): "sm_80",
+    (8, 6): "sm_86",
+    (8, 7): "sm_86",
+    (8, 9): "sm_89",
+    (9, 0): "sm_90a",
+    (10, 0): "sm_100a",
+    (12, 0): "sm_120a",
+}
+
+
+class UnsupportedDeviceError(RuntimeError):
+    """The device is not one that the kernel was proved for."""
+
+
+@functools.cache
+def arch_of(index):
+    """The architecture of device ``index``, as TileLang names it: ``"sm_90a"``, ``"gfx942"`` ..."""
+    if torch.version.hip is not None:
+        return torch.cuda.get_device_properties(index).gcnArchName.split(":")[0]
+    capability = torch.cuda.get_device_capability(index)
+    return ARCH_OF_CAPABILITY.get(capability, f"sm_{capability[0]}{capability[1]}")
+
+
+@functools.cache
+def sm_count_of(index):
+    """How many multiprocessors device ``index`` has."""
+    return torch.cuda.get_device_properties(index).multi_processor_count
+
+
+def tilelang_target(arch):
+    """The target dictionary that ``tilelang.compile`` takes for ``arch``."""
+    return {"kind": "hip", "mcpu": arch} if arch.startswith("gfx") else {"kind": "cuda", "arch": arch}
+
+
+class KernelCache:
+    """Compiled kernels by key. Each key is compiled once, by whichever thread asks first; others wait for it.
+
+    ``build(**key)`` gives the prim_func; ``key["arch"]`` names the chip. TileLang keeps what it compiled on disk, so
+    a second process loads it.
+    """
+
+    def __init__(self, build):
+        self.build = build
+        self._kernels = {}
+        self._locks = {}
+        self._lock = threading.Lock()
+        self.compile_seconds = {}
+
+    def get(self, **key):
+        index = tuple(key.items())
+        kernel = self._kernels.get(index)
+        return self._compile(index, key) if kernel is None else kernel
+
+    def _compile(self, index, key):
+        import tilelang
+
+        with self._lock:
+            lock = self._locks.setdefault(index, threading.Lock())
+        with lock:
+            if index not in self._kernels:
+                started = time.perf_counter()
+                target = tilelang_target(key["arch"])
+                self._kernels[index] = tilelang.compile(self.build(**key), target=target)
+                self.compile_seconds[index] = time.perf_counter() - started
+        return self._kernels[index]
+
+
+class Launcher:
+    """Calls a kernel. ``prepare(*arguments)`` checks everything and returns ``launch(*arguments)``, which is kept.
+
+    A later call whose arguments have the same shapes, strides, dtypes and devices goes straight to ``launch``.
+    """
+
+    REMEMBERED = 4096
+
+    def __init__(self, op, prepare):
+        self._op = op
+        self._prepare = prepare
+        self._ready = {}
+
+    def __call__(self, *arguments):
+        signature = tuple([_signature(argument) for argument in arguments])
+        launch = self._ready.get(signature)
+        if launch is None:
+            launch = self._prepare(*arguments)
+            if len(self._ready) >= self.REMEMBERED:
+                self._ready.clear()
+            self._ready[signature] = launch
+        if torch.is_grad_enabled():
+            check_no_grad(self._op, arguments)
+        first = arguments[0]
+        if first.device.index != torch.cuda.current_device():
+            with torch.cuda.device(first.device):
+                return launch(*arguments)
+        return launch(*arguments)
+
+
+def _signature(argument):
+    if isinstance(argument, torch.Tensor):
+        # Shapes and strides decide the kernel; the 16-byte alignment of the address decides whether it may be used.
+        return argument.shape, argument.stride(), argument.dtype, argument.device, argument.data_ptr() % 16
+    return argument if argument is None or isinstance(argument, (bool, int)) else type(argument)
+
+
+def check_tensor(op, name, tensor, shape, dtypes, device=None, alignment=16):
+    """Raises unless ``tensor`` is a contiguous CUDA tensor with one of ``dtypes`` and of ``shape``.
+
+    In ``shape`` None stands for any extent, and a leading ... for any axes.
+    """
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{op}: `{name}` must be a torch.Tensor, got {type(tensor).__name__}")
+    if not tensor.is_cuda:
+        raise ValueError(f"{op}: `{name}` is on {tensor.device}; it must be on a GPU")
+    if device is not None and tensor.device != device:
+        raise ValueError(f"{op}: `{name}` is on {tensor.device}, but the first input is on {device}")
+    if tensor.dtype not in dtypes:
+        names = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise TypeError(f"{op}: `{name}` has dtype {str(tensor.dtype).removeprefix('torch.')}, expected {names}")
+    if not _fits(tensor.shape, shape):
+        want = ", ".join({None: "*", ...: "..."}.get(extent, str(extent)) for extent in shape)
+        raise ValueError(f"{op}: `{name}` has shape {tuple(tensor.shape)}, expected ({want})")
+    if not tensor.is_contiguous():
+        raise ValueError(
+            f"{op}: `{name}` has strides {tensor.stride()}; the kernel reads it row by row, so it must be contiguous: "
+            f"pass {name}.contiguous()"
+        )
+    if tensor.data_ptr() % alignment:
+        raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of {alignment} bytes")
+
+
+def _fits(got, want):
+    if want and want[0] is ...:
+        want = (None,) * (len(got) - len(want) + 1) + tuple(want[1:])
+    return len(got) == len(want) and all(w in (None, g) for g, w in zip(got, want, strict=True))
+
+
+def check_no_grad(op, arguments):
+    """Raises where autograd would silently lose a gradient: the kernel has no backward."""
+    if any(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in arguments):
+        raise RuntimeError(f"{op}: this kernel has no backward; call it under torch.no_grad() or on detached tensors")
+
+
+def check_arch(op, device, arches):
+    """The architecture of ``device``; raises :class:`UnsupportedDeviceError` unless it is one of ``arches``."""
+    arch = arch_of(device.index)
+    if arch not in arches:
+        raise UnsupportedDeviceError(
+            f"{op}: {torch.cuda.get_device_name(device)} is {arch}; the kernel was proved for {', '.join(arches)}. "
+            f"Add [target.{arch}] to the spec and build again"
+        )
+    return arch
+
+
+def check_declared(op, domain, **dims):
+    """Raises unless every dim is in the domain: ``domain`` maps its name to a predicate and the same in words."""
+    for name, value in dims.items():
+        contains, words = domain[name]
+        if not contains(value):
+            raise ValueError(f"{op}: {name} = {value} is outside the domain that the tiling was proved for: {words}")
+
+
+def kernel_source(prim_func, arch):
+    """The CUDA (or HIP) source that TileLang makes of ``prim_func`` for ``arch``. Needs no GPU."""
+    import tilelang
+    from tilelang import tvm
+
+    # tilelang.lower, unlike tilelang.compile, ignores what T.annotate_pass_configs wrote into the prim_func.
+    config = dict(prim_func.attrs.get("tilelang_pass_configs", {}))
+    with tvm.target.Target(tilelang_target(arch)) as target, tilelang.transform.PassContext(config=config):
+        return tilelang.lower(prim_func, target=target).kernel_source
+
+
+def latency_ms(call, warmup=10, repeat=50):
+    """Median time of ``call()`` on the current stream in milliseconds, by CUDA events, with the L2 cache flushed."""
+    flush = torch.empty(256 * 1024 * 1024, dtype=torch.int8, device="cuda")
+    for _ in range(warmup):
+        call()
+    times = []
+    for _ in range(repeat):
+        flush.zero_()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return sorted(times)[len(times) // 2]
+
+
+def rows_of(tensor):
+    """How many rows a tensor has when every axis but the last is flattened."""
+    return math.prod(tensor.shape[:-1])
+
+
+def warm_up(cache, keys, jobs=1):
+    """Compiles every key of ``keys``; with ``jobs`` above 1 in that many processes, which share TileLang's disk cache.
+
+    Returns how many keys there were. After it no call of these shapes compiles.
+    """
+    keys = list(keys)
+    if jobs > 1 and len(keys) > 1:
+        import multiprocessing
+
+        with multiprocessing.get_context("spawn").Pool(min(jobs, len(keys))) as pool:
+            pool.starmap(_compile_one, [(cache.build, key) for key in keys], chunksize=1)
+    for key in keys:
+        cache.get(**key)
+    return len(keys)
+
+
+def _compile_one(build, key):
+    import tilelang
+
+    tilelang.compile(build(**key), target=tilelang_target(key["arch"]))
+
+
+class Optional:
+    """A callable ``"module.sub:function"`` that may not be installed. It is imported at its first use, once."""
+
+    def __init__(self, name):
+        self.name = name
+        self._call = None
+        self._tried = False
+
+    def load(self):
+        """The callable, or None with one warning."""
+        if not self._tried:
+            import importlib
+            import warnings
+
+            module, _, attribute = self.name.partition(":")
+            try:
+                self._call = getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                warnings.warn(f"{self.name} is not there ({error}); the generated kernel is used instead", stacklevel=3)
+            self._tried = True
+        return self._call

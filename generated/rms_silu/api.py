@@ -1,0 +1,125 @@
+"""The public functions of rms_silu: checks, dispatch and the torch custom op. The kernel itself is in kernel.py."""
+
+import torch
+
+from . import _runtime, kernel
+
+_DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_kernels = _runtime.KernelCache(kernel.build)
+
+
+def rms_silu(x, gamma, *, out=None):
+    """y = silu(x * rstd * gamma), with the rms statistics of each row in float32, eps = 1e-05.
+
+    x: (..., C), float16 or bfloat16; leading axes are flattened to M
+    gamma: (C,), float16 or bfloat16
+    out: (..., C), float16 or bfloat16, where to write y; allocated if None. It may be x itself.
+    Returns y. All tensors are contiguous, on one GPU of sm_90a, sm_80.
+
+    Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a width outside the declared
+    domain; RuntimeError where autograd would need a backward, or for another GPU.
+    """
+    if torch.compiler.is_compiling():
+        if out is None:
+            return _op(x, gamma)
+        _op_out(x, gamma, out)
+        return out
+    return _launch(x, gamma, out)
+
+
+def _prepare(x, gamma, out):
+    """Checks the arguments, compiles if need be, and returns the launch for arguments like these."""
+    _runtime.check_tensor("rms_silu", "x", x, (..., None), _DTYPES)
+    arch = _runtime.check_arch("rms_silu", x.device, kernel.ARCHES)
+    M, C = _runtime.rows_of(x), x.shape[-1]
+    _runtime.check_tensor("rms_silu", "gamma", gamma, (C,), (x.dtype,), x.device)
+    if out is not None:
+        _runtime.check_tensor("rms_silu", "out", out, x.shape, (x.dtype,), x.device)
+    _runtime.check_declared("rms_silu", kernel.DOMAIN, C=C)
+    if M == 0:
+        return lambda x, gamma, out: torch.empty_like(x, dtype=x.dtype) if out is None else out
+    _runtime.check_declared("rms_silu", kernel.DOMAIN, M=M)
+    tiles = kernel.tiles(arch, M, C, _runtime.sm_count_of(x.device.index))
+    compiled = _kernels.get(arch=arch, dtype=_DTYPES[x.dtype], C=C, **tiles)
+
+    def launch(x, gamma, out):
+        if out is None:
+            out = torch.empty_like(x, dtype=x.dtype)
+        compiled(x.view(M, C), gamma, out.view(M, C))
+        return out
+
+    return launch
+
+
+_launch = _runtime.Launcher("rms_silu", _prepare)
+
+
+@torch.library.custom_op("tilegen_1ee46b72f768::rms_silu", mutates_args=())
+def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    return _launch(x, gamma, None)
+
+
+@_op.register_fake
+def _(x, gamma):
+    return torch.empty_like(x, dtype=x.dtype)
+
+
+@torch.library.custom_op("tilegen_1ee46b72f768::rms_silu_out", mutates_args=("out",))
+def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
+    _launch(x, gamma, out)
+
+
+# Hand-tuned paths that come first where their condition holds (spec line 61): the condition, the same in
+# words, and the callable, which takes the arguments of rms_silu.
+PREFERRED = (
+    (lambda M, C: C in (96, 192, 384), "C in (96, 192, 384)", _runtime.Optional("atlas_kernels:rms_norm_silu")),
+)
+
+
+def rms_silu_dispatch(x, gamma):
+    """As rms_silu, by a hand-tuned path where there is one, else the generated kernel, else plain torch."""
+    call, _ = _path(x, gamma)
+    return call(x, gamma)
+
+
+def explain_dispatch(x, gamma):
+    """Which path `rms_silu_dispatch` takes for these arguments, and why."""
+    return _path(x, gamma)[1]
+
+
+def _path(x, gamma):
+    from .reference import eager
+
+    M, C = _runtime.rows_of(x), x.shape[-1]
+    for condition, text, optional in PREFERRED:
+        if condition(M, C):
+            call = optional.load()
+            if call is not None:
+                return call, f"{optional.name}, for {text}"
+    if not x.is_cuda or x.dtype not in _DTYPES or _runtime.arch_of(x.device.index) not in kernel.ARCHES:
+        return eager, f"plain torch: the kernel is for {', '.join(kernel.DTYPES)} on {', '.join(kernel.ARCHES)}"
+    if not kernel.DOMAIN["C"][0](C) or not (M == 0 or kernel.DOMAIN["M"][0](M)) or not x.is_contiguous():
+        return eager, f"plain torch: ({M}, {C}) with strides {x.stride()} is outside the declared domain"
+    return rms_silu, "the generated kernel"
+
+
+def rms_silu_kernel_source(M, C, dtype="float16", arch=None):
+    """The CUDA source that TileLang makes for this shape. Needs no GPU if `arch` is given."""
+    arch = arch or _runtime.arch_of(torch.cuda.current_device())
+    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    tiles = kernel.tiles(arch, M, C, sm_count)
+    return _runtime.kernel_source(kernel.build(arch, dtype, C, **tiles), arch)
+
+
+def rms_silu_latency(M, C, dtype="float16"):
+    """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
+    from .reference import random_inputs
+
+    inputs = random_inputs(M, C, getattr(torch, dtype), device="cuda")
+    return _runtime.latency_ms(lambda: rms_silu(*inputs))
+
+
+def warm_up(jobs=1):
+    """Compiles every kernel of the listed dims for the current GPU ahead of its first call; returns how many."""
+    device = torch.cuda.current_device()
+    return _runtime.warm_up(_kernels, kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device)), jobs)

@@ -1,0 +1,149 @@
+"""Random specs: the checker never fails on one, says the same again, and stands by its word on a part of the domain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tilegen.check.checker import check
+from tilegen.check.examples import to_toml
+from tilegen.spec import Severity, SpecError, load_bytes, render_text
+
+DTYPES = ["float16", "bfloat16", "float32", "int8", "float8_e4m3fn"]
+SIZES = st.one_of(st.integers(1, 600), st.sampled_from([8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 272, 320, 512]))
+EXPRESSIONS = st.sampled_from(
+    ["N // 64", "K // (N - 4096)", "min(128, N)", "65536 // N", "N % 192", "max(16, K % 100)"]
+)
+TARGETS = st.lists(
+    st.sampled_from(["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "gfx942"]),
+    min_size=1,
+    max_size=2,
+    unique=True,
+)
+
+
+@st.composite
+def dims(draw: st.DrawFn) -> dict[str, object]:
+    kind = draw(st.sampled_from(["values", "range", "dynamic", "also"]))
+    if kind == "values":
+        return {"values": draw(st.lists(st.integers(1, 9000), min_size=1, max_size=3, unique=True))}
+    if kind == "also":
+        return {"also": draw(st.sampled_from(["N % 64 == 0 and N <= 4096", "N > 7 and N < 99"])), "max": 4096}
+    low = draw(st.integers(1, 300))
+    found: dict[str, object] = {
+        "min": low,
+        "max": low + draw(st.integers(0, 100_000)),
+        "multiple_of": draw(st.integers(1, 3)),
+    }
+    return found | ({"dynamic": True} if kind == "dynamic" else {})
+
+
+@st.composite
+def gemms(draw: st.DrawFn) -> bytes:
+    dtype = draw(st.sampled_from(DTYPES))
+    n = draw(dims())
+    k = draw(dims())
+    k.pop("also", None)
+    value = st.one_of(SIZES, EXPRESSIONS)
+    tile: dict[str, object] = {name: draw(value) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
+    tile |= {"threads": draw(st.one_of(st.sampled_from([32, 64, 100, 128, 256, 384, 512, 1024]), SIZES))}
+    tile |= {"stages": draw(st.integers(1, 9)), "policy": draw(st.sampled_from(["square", "full_row", "full_col"]))}
+    for name in draw(st.sets(st.sampled_from(list(tile)))):
+        del tile[name]
+    return to_toml(
+        {
+            "kernel": "random",
+            "family": "gemm",
+            "dims": {"M": {"dynamic": True, "max": draw(st.integers(1, 2**34))}, "N": n, "K": k or {"values": [64]}},
+            "tensors": {
+                "a": {"shape": draw(st.sampled_from(["M K", "K M"])), "dtype": dtype},
+                "b": {
+                    "shape": draw(st.sampled_from(["K N", "N K"])),
+                    "dtype": draw(st.sampled_from(["same_as(a)", "float16"])),
+                },
+                "c": {"shape": "M N", "dtype": draw(st.sampled_from(["float16", "float32", "int32"]))},
+            },
+            "compute": {"accum": draw(st.sampled_from(["float32", "float16", "int32", "bfloat16"])), "c": "acc"},
+            "tile": tile,
+            "target": {arch: {} for arch in draw(TARGETS)},
+        }
+    ).encode()
+
+
+@st.composite
+def norms(draw: st.DrawFn) -> bytes:
+    tile: dict[str, object] = {"BLOCK_C": draw(SIZES), "BLOCK_M": draw(SIZES), "threads": draw(SIZES)}
+    for name in draw(st.sets(st.sampled_from(list(tile)))):
+        del tile[name]
+    c = draw(dims())
+    c = {key: str(value).replace("N", "C") if key == "also" else value for key, value in c.items()}
+    c.pop("dynamic", None)
+    return to_toml(
+        {
+            "kernel": "random",
+            "family": "row_norm",
+            "dims": {"M": {"dynamic": True, "max": 2**20}, "C": c},
+            "tensors": {
+                "x": {"shape": "M C", "dtype": draw(st.sampled_from(["float16", "float32"]))},
+                "y": {"shape": "M C", "dtype": "same_as(x)"},
+            },
+            "compute": {"norm": "rms", "eps": draw(st.sampled_from([0.0, 1e-5])), "accum": "float32", "y": "x * rstd"},
+            "tile": tile,
+            "target": {arch: {} for arch in draw(TARGETS)},
+        }
+    ).encode()
+
+
+def said(spec: bytes) -> str:
+    try:
+        verdict = check(load_bytes(spec, "random.toml"))
+    except SpecError as error:
+        return render_text(error.diagnostics)
+    return f"{verdict.proved} {verdict.refuted} {verdict.undecided}\n{render_text(verdict.diagnostics)}"
+
+
+SETTINGS = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+@SETTINGS
+@given(gemms())
+def test_a_random_gemm_is_answered_and_answered_the_same_again(spec: bytes) -> None:
+    assert said(spec) == said(spec)
+
+
+@SETTINGS
+@given(norms())
+def test_a_random_row_norm_is_answered_and_answered_the_same_again(spec: bytes) -> None:
+    assert said(spec) == said(spec)
+
+
+@settings(SETTINGS, max_examples=20)
+@given(st.integers(64, 8192), st.integers(1, 4))
+def test_what_is_legal_for_all_n_is_legal_for_some(n: int, step: int) -> None:
+    text = (Path(__file__).parent / "plain_gemm.toml").read_text(encoding="utf-8")
+    whole = text.replace("N = { values = [1024, 4096, 8192] }", f"N = {{ min = 8, max = {n}, multiple_of = {step} }}")
+    part = text.replace(
+        "N = { values = [1024, 4096, 8192] }", f"N = {{ min = 8, max = {n}, multiple_of = {8 * step} }}"
+    )
+    verdict = check(load_bytes(whole.encode(), "whole.toml"))
+    if verdict.ok:
+        assert check(load_bytes(part.encode(), "part.toml")).ok
+
+
+def test_an_undecided_obligation_is_reported_and_fails_only_under_strict() -> None:
+    text = (Path(__file__).parent / "plain_gemm.toml").read_text(encoding="utf-8")
+    for name in "NK":
+        text = text.replace(
+            f"{name} = {{ values = [1024, 4096, 8192] }}", f"{name} = {{ min = 1, max = 1_099_511_627_776 }}"
+        )
+    condition = "M ** 5 + K ** 5 != N ** 5 + 7 * M * K * N + 1"
+    text = text.replace("BLOCK_N = 256", f'BLOCK_N = [{{ use = 256, when = "{condition}" }}]')
+    verdict = check(load_bytes(text.encode(), "undecided.toml"))
+    (found,) = verdict.diagnostics
+    assert (found.code, found.severity) == ("TG-T2", Severity.UNDECIDED)
+    assert "not settled: z3 reached its limit of work" in found.notes
+    assert verdict.undecided > 0
+    assert not verdict.fails(strict=False)
+    assert verdict.fails(strict=True)
