@@ -305,13 +305,34 @@ def tiles(arch, M, C, sm_count):
         return dict(BLOCK_C=1024, threads=128, BLOCK_M=1, preload=True, blocks_per_sm=1, schedule="one_pass")
     if M <= 1024 and (M <= 1024 or -(-C // 2048) == 3 or C % 2048 == 0):
         return dict(BLOCK_C=2048, threads=256, BLOCK_M=1, preload=True, blocks_per_sm=1, schedule="one_pass")
-    if C == 256 and M > 1024 and C % 128 == 0 and -(-C // 128) <= 2 and 2048 * -(-C // 128) <= 5120 and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0):
+    if (
+        C == 256
+        and M > 1024
+        and C % 128 == 0
+        and -(-C // 128) <= 2
+        and 2048 * -(-C // 128) <= 5120
+        and (M <= 1024 or -(-C // 128) == 3 or C % 128 == 0)
+    ):
         return dict(BLOCK_C=128, threads=128, BLOCK_M=16, preload=True, blocks_per_sm=5, schedule="one_pass")
     if C == 4096 and C % 512 == 0 and (M <= 1024 or -(-C // 512) == 3 or C % 512 == 0):
         return dict(BLOCK_C=512, threads=128, BLOCK_M=2, preload=True, blocks_per_sm=4, schedule="one_pass")
-    if C <= 160 and M > 1024 and C % 32 == 0 and -(-C // 32) <= 2 and 2048 * -(-C // 32) <= 3072 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
+    if (
+        C <= 160
+        and M > 1024
+        and C % 32 == 0
+        and -(-C // 32) <= 2
+        and 2048 * -(-C // 32) <= 3072
+        and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0)
+    ):
         return dict(BLOCK_C=32, threads=128, BLOCK_M=64, preload=True, blocks_per_sm=8, schedule="one_pass")
-    if C <= 160 and M > 1024 and C % 32 == 0 and -(-C // 32) <= 2 and 2048 * -(-C // 32) <= 5120 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
+    if (
+        C <= 160
+        and M > 1024
+        and C % 32 == 0
+        and -(-C // 32) <= 2
+        and 2048 * -(-C // 32) <= 5120
+        and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0)
+    ):
         return dict(BLOCK_C=32, threads=128, BLOCK_M=64, preload=True, blocks_per_sm=5, schedule="one_pass")
     if C <= 160 and C % 32 == 0 and 1024 * -(-C // 32) <= 3072 and (M <= 1024 or -(-C // 32) == 3 or C % 32 == 0):
         return dict(BLOCK_C=32, threads=128, BLOCK_M=32, preload=True, blocks_per_sm=8, schedule="one_pass")
