@@ -53,7 +53,9 @@ def test_plain_takes_the_shared_memory_that_was_counted_by_hand(spec):
 
 def test_plain_of_16_heads_and_of_one_stage_take_what_was_counted_by_hand(spec):
     (narrow,) = plain(decode(spec, BLOCK_H=16, threads=128))
-    assert shared_bytes(narrow, target("sm_90a")) == 16 * 576 * 2 + 2 * 64 * 576 * 2 + 16 * 64 * 2 + 2 * 128 * 4 == 168_960
+    assert (
+        shared_bytes(narrow, target("sm_90a")) == 16 * 576 * 2 + 2 * 64 * 576 * 2 + 16 * 64 * 2 + 2 * 128 * 4 == 168_960
+    )
     (ampere,) = plain(decode(spec, "sm_80", stages=1))
     assert shared_bytes(ampere, target("sm_80")) == 2 * 64 * 576 * 2 + 64 * 64 * 2 + 2 * 256 * 4 == 157_696
     assert static_shared_bytes(ampere) == 0
@@ -183,9 +185,7 @@ def without(kernel, unwanted):
     """The kernel with every operation dropped that ``unwanted`` picks."""
 
     def kept(body):
-        return tuple(
-            replace(op, body=kept(op.body)) if isinstance(op, Loop) else op for op in body if not unwanted(op)
-        )
+        return tuple(replace(op, body=kept(op.body)) if isinstance(op, Loop) else op for op in body if not unwanted(op))
 
     return replace(kernel, body=kept(kernel.body))
 
