@@ -234,6 +234,11 @@ def latency_ms(call, warmup=10, repeat=50):
     return sorted(times)[len(times) // 2]
 
 
+def given_or_empty(out, like, shape, dtype):
+    """``out``, or a new tensor of ``shape`` and ``dtype`` where ``like`` lies if it is None."""
+    return like.new_empty(shape, dtype=dtype) if out is None else out
+
+
 def rows_of(tensor):
     """How many rows a tensor has when every axis but the last is flattened."""
     return math.prod(tensor.shape[:-1])

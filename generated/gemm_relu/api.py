@@ -40,7 +40,7 @@ def _prepare(a, b, out):
         _runtime.check_tensor("gemm_relu", "out", out, (*rows, N), (a.dtype,), a.device)
     _runtime.check_declared("gemm_relu", kernel.DOMAIN, N=N, K=K)
     if M == 0:
-        return lambda a, b, out: a.new_empty((*rows, N), dtype=a.dtype) if out is None else out
+        return lambda *arguments: _runtime.given_or_empty(arguments[-1], a, (*rows, N), a.dtype)
     _runtime.check_declared("gemm_relu", kernel.DOMAIN, M=M)
     sm_count = _runtime.sm_count_of(a.device.index)
     tiles = kernel.tiles(arch, M, N, K, sm_count)
