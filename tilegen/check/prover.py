@@ -113,7 +113,12 @@ def _holds_untied(claim: Pointwise, domain: Domain) -> bool:
     size = untied.size(names)
     if size is None or size > ENUMERABLE:
         return False
+<<<<<<< HEAD
     return _enumerate(claim.compiled(names), untied, names).proved
+=======
+    holds = claim.compiled(names)
+    return all(_true(holds, point) for point in untied.points(names))
+>>>>>>> attn
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:
@@ -158,11 +163,13 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
 
 def _failing_corner(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[str, int] | None:
     """A point where the claim fails, among the ends of ranges and the listed values; None if there is none of these."""
-    ends = {
-        name: domain.listed.get(name) or tuple(dict.fromkeys((range_.lo, range_.hi)))
-        for name, range_ in ((name, domain.ranges[name]) for name in names)
-    }
-    if any(None in values for values in ends.values()) or math.prod(map(len, ends.values())) > ENUMERABLE:
+    ends: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        low, high = domain.ranges[name].lo, domain.ranges[name].hi
+        if name not in domain.listed and (low is None or high is None):
+            return None
+        ends[name] = domain.listed[name] if name in domain.listed else tuple(sorted({low or 0, high or 0}))
+    if math.prod(map(len, ends.values())) > ENUMERABLE:
         return None
     points = replace(domain, listed=ends).points(names)
     holds = compile_closure(claim, names)
