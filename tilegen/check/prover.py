@@ -113,12 +113,7 @@ def _holds_untied(claim: Pointwise, domain: Domain) -> bool:
     size = untied.size(names)
     if size is None or size > ENUMERABLE:
         return False
-<<<<<<< HEAD
     return _enumerate(claim.compiled(names), untied, names).proved
-=======
-    holds = claim.compiled(names)
-    return all(_true(holds, point) for point in untied.points(names))
->>>>>>> attn
 
 
 def _true(holds: Callable[[Any], Any], point: Any) -> bool:
