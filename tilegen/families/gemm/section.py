@@ -146,6 +146,11 @@ BLOCK_K = [ { use = 128, when = "M <= 16" }, { use = 64 } ]
 stages = [ { use = 8, when = "M <= 16" }, { use = 4 } ]
 """,
         "Both operands stored transposed, a residual, and a factor given at run time": """\
+[dims]
+M = { dynamic = true, multiple_of = 8, max = 65_536, doc = "a row of a is a multiple of 16 bytes, for TMA" }
+N = { values = [4096] }
+K = { values = [4096] }
+
 [tensors]
 a        = { shape = "K M", dtype = ["float16", "bfloat16"] }
 b        = { shape = "N K", dtype = "same_as(a)" }
