@@ -140,10 +140,10 @@ CASES = [
         GEMM,
         '"gemm"\n',
         '"gemm"\nschedule = [ { use = "persistent", when = "BLOCK_M > 64" }, { use = "plain" } ]\n',
-        "spec-unknown-name",
+        "spec-bad-expression",
         "BLOCK_M",
         "unknown name `BLOCK_M`",
-        "",
+        "known here: K, M, N, sm_count",
     ),
     # dims
     (
