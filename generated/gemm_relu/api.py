@@ -6,6 +6,7 @@ from . import _runtime, kernel
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
 _kernels = _runtime.KernelCache(kernel.build)
+_workspaces = _runtime.Workspaces()
 
 
 def gemm_relu(a, b, *, out=None):
@@ -39,15 +40,19 @@ def _prepare(a, b, out):
         _runtime.check_tensor("gemm_relu", "out", out, (*rows, N), (a.dtype,), a.device)
     _runtime.check_declared("gemm_relu", kernel.DOMAIN, N=N, K=K)
     if M == 0:
-        return lambda a, b, out: a.new_empty((*rows, N)) if out is None else out
+        return lambda *arguments: _runtime.given_or_empty(arguments[-1], a, (*rows, N), a.dtype)
     _runtime.check_declared("gemm_relu", kernel.DOMAIN, M=M)
-    tiles = kernel.tiles(arch, M, N, K, _runtime.sm_count_of(a.device.index))
+    sm_count = _runtime.sm_count_of(a.device.index)
+    tiles = kernel.tiles(arch, M, N, K, sm_count)
+    grid = () if tiles["schedule"] == "plain" else (kernel.blocks(M, N, sm_count, **tiles),)
+    workspace = kernel.workspace(*grid, **tiles) if grid else None
     compiled = _kernels.get(arch=arch, dtype=_DTYPES[a.dtype], N=N, K=K, **tiles)
 
     def launch(a, b, out):
         if out is None:
             out = torch.empty((*rows, N), dtype=a.dtype, device=a.device)
-        compiled(a.view(M, K), b, out.view(M, N))
+        scratch = () if workspace is None else _workspaces.get(a.device, workspace)
+        compiled(a.view(M, K), b, out.view(M, N), *scratch, *grid)
         return out
 
     return launch
@@ -56,7 +61,7 @@ def _prepare(a, b, out):
 _launch = _runtime.Launcher("gemm_relu", _prepare)
 
 
-@torch.library.custom_op("tilegen_692f0bf18902::gemm_relu", mutates_args=())
+@torch.library.custom_op("tilegen_6fcdf3303d0c::gemm_relu", mutates_args=())
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _launch(a, b, None)
 
@@ -66,7 +71,7 @@ def _(a, b):
     return a.new_empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype)
 
 
-@torch.library.custom_op("tilegen_692f0bf18902::gemm_relu_out", mutates_args=("out",))
+@torch.library.custom_op("tilegen_6fcdf3303d0c::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch(a, b, out)
 

@@ -7,11 +7,11 @@ from ._golden import ACCUMULATE, ROUND_OFF, SMALLEST, normal
 K_STEP = 16  # products that a tensor core adds at once, before the accumulator rounds
 
 
-def random_inputs(M, N, K, dtype, seed=0, device="cpu"):
-    """Normal random arguments of gemm_relu, the same on every machine."""
+def random_inputs(M, N, K, dtype, seed=0, device="cpu", draw=normal):
+    """Normal random arguments of gemm_relu, the same on every machine unless `draw` says otherwise."""
     return (
-        normal((M, K), dtype, seed).to(device),
-        normal((K, N), dtype, seed + 1).to(device),
+        draw((M, K), dtype, seed).to(device),
+        draw((K, N), dtype, seed + 1).to(device),
     )
 
 

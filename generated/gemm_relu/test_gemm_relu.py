@@ -3,21 +3,23 @@
 Run with pytest where this folder lies; torch and tilelang are all it needs.
 """
 
-import itertools
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
 
-from . import _golden, kernel
-from .api import gemm_relu, warm_up
+from . import _golden, _runtime, kernel
+from .api import _kernels, gemm_relu
 from .reference import random_inputs, reference
 
 FOLDER = Path(__file__).parent
 FACTS = _golden.load_facts(FOLDER)
-SHAPES = list(itertools.product((1024, 4096, 8192), (1024, 4096, 8192)))
-ROWS = (1, 2, 63, 64, 65, 127, 4097)
+# (N, K): every listed size stands in one of them.
+SHAPES = [(1024, 1024), (2048, 2048), (4096, 4096), (7168, 8192), (8192, 14336), (14336, 1024)]
+ROWS = (1, 2, 16, 17, 63, 64, 65, 127, 256, 1024, 4097)
+RANDOM = [(kernel.DTYPES[0], *shape) for shape in SHAPES]
+RANDOM += [(dtype, *shape) for dtype in kernel.DTYPES[1:] for shape in dict.fromkeys((SHAPES[0], SHAPES[-1]))]
 
 
 @pytest.mark.parametrize("name", sorted(FACTS["files"]))
@@ -38,10 +40,23 @@ def test_the_reference_gives_the_golden_output(golden):
     numpy.testing.assert_allclose(expected.numpy(), _golden.load_output(FOLDER, golden["name"]), rtol=1e-6, atol=1e-6)
 
 
+def test_the_rows_of_these_tests_take_every_schedule():
+    arch = kernel.ARCHES[0]
+    taken = {kernel.tiles(arch, M, N, K, kernel.SM_COUNT[arch])["schedule"] for M in ROWS for N, K in SHAPES}
+    assert taken == {key["schedule"] for key in kernel.compile_keys(arch, kernel.SM_COUNT[arch])}
+
+
 @pytest.fixture(scope="module")
 def gpu():
     arch = _golden.require_gpu(kernel.ARCHES)
-    warm_up(jobs=8)
+    sm_count = _runtime.sm_count_of(torch.cuda.current_device())
+    keys = []
+    for dtype, N, K in RANDOM:
+        for M in ROWS:
+            key = dict(arch=arch, dtype=dtype, N=N, K=K, **kernel.tiles(arch, M, N, K, sm_count))
+            if key not in keys:
+                keys.append(key)
+    _runtime.warm_up(_kernels, keys, jobs=8)
     return arch
 
 
@@ -49,15 +64,14 @@ def close(inputs, what):
     out = gemm_relu(*inputs).fill_(torch.nan)
     gemm_relu(*inputs, out=out)
     expected, tolerance = reference(*inputs)
-    _golden.assert_close(out, expected.cpu(), tolerance.cpu(), what)
+    _golden.assert_close(out, expected, tolerance, what)
 
 
-@pytest.mark.parametrize("dtype", kernel.DTYPES)
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"N{shape[0]}-K{shape[1]}")
+@pytest.mark.parametrize(("dtype", "N", "K"), RANDOM)
 @pytest.mark.parametrize("M", ROWS)
-def test_random_inputs_on_the_gpu(gpu, dtype, shape, M):
-    inputs = random_inputs(M, *shape, getattr(torch, dtype), device="cuda")
-    close(inputs, f"{dtype} M={M} N={shape[0]} K={shape[1]}")
+def test_random_inputs_on_the_gpu(gpu, dtype, N, K, M):
+    inputs = random_inputs(M, N, K, getattr(torch, dtype), device="cuda", draw=_golden.normal_on_gpu)
+    close(inputs, f"{dtype} M={M} N={N} K={K}")
 
 
 @pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])
@@ -65,7 +79,7 @@ def test_the_gpu_gives_the_golden_output(gpu, golden):
     inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"], device="cuda")
     _, tolerance = reference(*inputs)
     expected = torch.from_numpy(_golden.load_output(FOLDER, golden["name"]))
-    _golden.assert_close(gemm_relu(*inputs), expected, tolerance.cpu(), golden["name"])
+    _golden.assert_close(gemm_relu(*inputs), expected, tolerance, golden["name"])
 
 
 @pytest.mark.parametrize("dtype", kernel.DTYPES)
@@ -83,17 +97,42 @@ def test_leading_axes_and_no_rows_on_the_gpu(gpu):
     assert none.shape == (0, SHAPES[0][0])
 
 
-def test_torch_compile_and_cuda_graph_on_the_gpu(gpu):
+def test_torch_compile_on_the_gpu(gpu):
     inputs = random_inputs(65, *SHAPES[0], torch.float16, device="cuda")
-    eager = gemm_relu(*inputs)
     compiled = torch.compile(lambda *inputs: gemm_relu(*inputs) * 2, fullgraph=True)
-    assert torch.equal(compiled(*inputs), eager * 2)
+    assert torch.equal(compiled(*inputs), gemm_relu(*inputs) * 2)
+
+
+@pytest.mark.parametrize("M", [1, 64, 65])
+def test_a_cuda_graph_on_the_gpu(gpu, M):
+    inputs = random_inputs(M, *SHAPES[0], torch.float16, device="cuda")
+    eager = gemm_relu(*inputs)
     graph, out = torch.cuda.CUDAGraph(), torch.empty_like(eager)
     with torch.cuda.graph(graph):
         gemm_relu(*inputs, out=out)
-    out.fill_(torch.nan)
-    graph.replay()
-    assert torch.equal(out, eager)
+        again = gemm_relu(*inputs)
+    for _ in range(3):
+        out.fill_(torch.nan)
+        again.fill_(torch.nan)
+        graph.replay()
+        gemm_relu(*inputs)
+        assert torch.equal(out, eager)
+        assert torch.equal(again, eager)
+
+
+@pytest.mark.parametrize("M", [1, 64, 256])
+def test_launches_on_several_streams_on_the_gpu(gpu, M):
+    inputs = random_inputs(M, *SHAPES[0], torch.float16, device="cuda")
+    expected = gemm_relu(*inputs)
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    outs = [torch.full_like(expected, torch.nan) for _ in streams]
+    torch.cuda.synchronize()
+    for _ in range(25):
+        for stream, out in zip(streams, outs, strict=True):
+            with torch.cuda.stream(stream):
+                gemm_relu(*inputs, out=out)
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for out in outs)
 
 
 def test_wrong_arguments_raise_clear_errors_on_the_gpu(gpu):

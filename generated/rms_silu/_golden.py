@@ -29,10 +29,16 @@ def normal(shape, dtype, seed, scale=1.0):
     return torch.from_numpy(values).to(dtype)
 
 
+def normal_on_gpu(shape, dtype, seed, scale=1.0):
+    """Normal random numbers drawn on the GPU: much faster, but another GPU may draw others."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return (torch.randn(shape, generator=generator, device="cuda") * scale).to(dtype)
+
+
 def assert_close(actual, expected, tolerance, what=""):
-    """Compares elementwise: ``|actual - expected| <= tolerance``, NaN and unwritten elements never pass."""
-    actual = actual.detach().cpu().double()
-    expected = expected.double()
+    """Compares elementwise, where ``actual`` lies: ``|actual - expected| <= tolerance``; NaN never passes."""
+    actual = actual.detach().double()
+    expected, tolerance = expected.to(actual), torch.as_tensor(tolerance).to(actual)
     error = (actual - expected).abs()
     bad = ~(error <= tolerance)
     if bad.any():

@@ -108,6 +108,40 @@ class Launcher:
         return launch(*arguments)
 
 
+class Workspaces:
+    """Scratch memory of kernels that add up parts: floats, and counters that are zero before and after every launch.
+
+    Two launches that may overlap need two pieces, so there is one for each device and stream, kept from call to call.
+    A captured graph may be replayed beside anything: its launches take memory of the graph, zeroed inside it.
+    """
+
+    def __init__(self):
+        self._kept = {}
+        self._views = {}
+
+    def get(self, device, shape):
+        """(float32 of ``shape``, undefined; int32 with an element for every two rows of it, zero)."""
+        counters = shape[0] // 2
+        if torch.cuda.is_current_stream_capturing():
+            partial = torch.empty(shape, dtype=torch.float32, device=device)
+            return partial, torch.zeros(counters, dtype=torch.int32, device=device)
+        place = device.index, torch.cuda.current_stream(device).cuda_stream
+        view = self._views.get((place, shape))
+        return self._view(device, place, shape, counters) if view is None else view
+
+    def _view(self, device, place, shape, counters):
+        size = math.prod(shape)
+        partial, arrived = self._kept.get(place, (None, None))
+        if partial is None or partial.numel() < size:
+            partial = torch.empty(size, dtype=torch.float32, device=device)
+        if arrived is None or arrived.numel() < counters:
+            arrived = torch.zeros(counters, dtype=torch.int32, device=device)
+        self._kept[place] = partial, arrived
+        view = partial[:size].view(shape), arrived[:counters]
+        self._views[place, shape] = view
+        return view
+
+
 def _signature(argument):
     if isinstance(argument, torch.Tensor):
         # Shapes and strides decide the kernel; the 16-byte alignment of the address decides whether it may be used.
@@ -198,6 +232,11 @@ def latency_ms(call, warmup=10, repeat=50):
         end.synchronize()
         times.append(start.elapsed_time(end))
     return sorted(times)[len(times) // 2]
+
+
+def given_or_empty(out, like, shape, dtype):
+    """``out``, or a new tensor of ``shape`` and ``dtype`` where ``like`` lies if it is None."""
+    return like.new_empty(shape, dtype=dtype) if out is None else out
 
 
 def rows_of(tensor):

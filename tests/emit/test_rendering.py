@@ -102,7 +102,7 @@ def test_the_header_names_the_spec_its_hash_and_the_versions(spec):
     assert spec.sha256[:16] in header
     assert "tilelang 0.1.15" in header
     assert "SPDX-License-Identifier: Apache-2.0" in header
-    for arch in (target.arch for target in spec.targets):
+    for arch in (chip.arch for chip in spec.targets):
         assert f"Budget on {arch}" in header
 
 

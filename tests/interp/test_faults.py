@@ -301,6 +301,29 @@ def barrier_between_threads(fault=None):
     return main
 
 
+def shifted(fault=None):
+    """A row shifted by one: in place, each iteration reads what its neighbour writes."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            row = T.alloc_shared((64,), "float32")
+            moved = T.alloc_shared((64,), "float32")
+            T.copy(A, row)
+            if fault == "shift in place":
+                for i in T.Parallel(64):
+                    row[i] = row[(i + 1) % 64]
+                T.copy(row, B)
+            else:
+                for i in T.Parallel(64):
+                    moved[i] = row[(i + 1) % 64]
+                for i in T.Parallel(32):
+                    moved[i] = moved[i + 32] + moved[i]
+                T.copy(moved, B)
+
+    return main
+
+
 NORMAL = np.random.default_rng(3).standard_normal
 
 
@@ -335,6 +358,7 @@ CAUGHT = [
     (windows, "no guard", {"X": single(32, 32)}, "non-finite", "high[i] = -inf", "T.exp(x[i, j] - high[i])"),
     (scatter, "double write", A64, "double-write", "written by two iterations", "B[i // 2]"),
     (row_and_column, "double write of a row", {"A": single(16, 32)}, "double-write", "row[0] (shared.dyn)", "row[i]"),
+    (shifted, "shift in place", A64, "iteration-race", "is read by one iteration", "row[i] = row["),
     (
         overlapping_blocks,
         "overlapping blocks",

@@ -100,10 +100,11 @@ def test_a_transposed_operand_is_known_by_its_shape() -> None:
 
 def test_default_tensors_stand_in_for_those_left_out() -> None:
     s = spec(MLA)
-    assert [t.name for t in s.tensors] == ["q", "q_pe", "kv", "k_pe", "out"]
+    assert [t.name for t in s.tensors] == ["q_nope", "q_pe", "kv", "seq_lens", "out", "lse"]
     assert s.dtypes("out") == ("float16", "bfloat16")
-    with_lse = spec(MLA + '[tensors]\nlse = { shape = "B H", dtype = "float32" }\n')
-    assert [t.name for t in with_lse.tensors] == ["lse", "q", "q_pe", "kv", "k_pe", "out"]
+    assert s.tensor("kv").shape[2] == parse_integer("D_nope + D_rope", {"D_nope", "D_rope"})
+    named = spec(MLA + '[tensors]\nlse = { shape = "B H", dtype = "float32" }\n')
+    assert [t.name for t in named.tensors] == ["lse", "q_nope", "q_pe", "kv", "seq_lens", "out"]
 
 
 def test_tile_values_are_rules_read_top_down() -> None:

@@ -430,7 +430,7 @@ CASES = [
         "spec-unknown-tensor",
         "mask",
         "mla_decode has no tensor `mask`",
-        "known here: k_pe, kv, lse, out, q, q_pe",
+        "known here: kv, lse, out, q_nope, q_pe, seq_lens",
     ),
     (
         GEMM,

@@ -158,11 +158,13 @@ def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
 
 def _failing_corner(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[str, int] | None:
     """A point where the claim fails, among the ends of ranges and the listed values; None if there is none of these."""
-    ends = {
-        name: domain.listed.get(name) or tuple(dict.fromkeys((range_.lo, range_.hi)))
-        for name, range_ in ((name, domain.ranges[name]) for name in names)
-    }
-    if any(None in values for values in ends.values()) or math.prod(map(len, ends.values())) > ENUMERABLE:
+    ends: dict[str, tuple[int, ...]] = {}
+    for name in names:
+        low, high = domain.ranges[name].lo, domain.ranges[name].hi
+        if name not in domain.listed and (low is None or high is None):
+            return None
+        ends[name] = domain.listed[name] if name in domain.listed else tuple(sorted({low or 0, high or 0}))
+    if math.prod(map(len, ends.values())) > ENUMERABLE:
         return None
     points = replace(domain, listed=ends).points(names)
     holds = compile_closure(claim, names)

@@ -12,7 +12,7 @@ from tilegen import __version__
 from tilegen.emit.card import budget_card, roofline_line, wrapped
 from tilegen.emit.environment import render_template
 from tilegen.emit.tiles import Table, tile_tables
-from tilegen.expr import to_python
+from tilegen.expr import to_python, to_text
 from tilegen.families.family import family_of
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
@@ -93,7 +93,7 @@ def context_of(spec: Spec) -> dict[str, Any]:
     by_arch = cases_by_arch(spec)
     lines = {name: spec.span(f"tile.{name}").line for name in spec.tile}
     own = family_of(spec).context(spec, by_arch)
-    tables = tile_tables(by_arch, lines, ("schedule", *own["factory_parameters"]))
+    tables = tile_tables(spec, by_arch, lines, ("schedule", *own["factory_parameters"]))
     shared = {
         "version": __version__,
         "tilelang_version": TILELANG_VERSION,
@@ -138,7 +138,7 @@ def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
 
 
 def _is_total(table: Table) -> bool:
-    return not table.branches[-1].guard
+    return bool(table.lines) or not table.branches[-1].guard
 
 
 def dispatch_arguments(spec: Spec) -> tuple[str, ...]:
@@ -186,26 +186,47 @@ class Card:
     lines: tuple[str, ...]
 
 
+MOST_CARDS = 5
+"""How many cases of the first target the header shows; ``tilegen show`` has them all."""
+
+
 def cards(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> tuple[Card, ...]:
-    """A budget card for each case of the first target, and the first case of the others."""
+    """A budget card for the telling cases of the first target, and for the last case of the others."""
     found = []
     dtypes = dtype_bindings(spec)[0]
     for index, (arch, arch_cases) in enumerate(by_arch.items()):
-        for case in arch_cases if index == 0 else arch_cases[:1]:
+        chosen = _telling(spec, arch, arch_cases) if index == 0 else arch_cases[-1:]
+        for case in chosen:
             plan = plan_of(spec, arch, dtypes, case)
-            where = "" if case.guard is True else f", where {to_python(case.guard)}"
-            lines = budget_card(plan)
-            if index == 0:
-                lines += wrapped(roofline_line(plan, example_shape(spec)))
+            where = "" if case.guard is True else f", where {to_text(case.guard)}"
+            shape = example_shape(spec, arch, case)
+            lines = budget_card(plan) + (wrapped(roofline_line(plan, shape)) if shape else [])
             title = "\n".join(wrapped(f"Budget on {arch}, {case.tiles['schedule']}{where}:"))
             found.append(Card(title, tuple(lines)))
+        if len(chosen) < len(arch_cases):
+            more = len(arch_cases) - len(chosen)
+            found.append(Card(f"{more} more case{'s' if more > 1 else ''} on {arch}: tilegen show {spec.kernel}", ()))
     return tuple(found)
 
 
-def example_shape(spec: Spec) -> dict[str, int]:
-    """A representative shape: the last listed value of each dim, 4096 for one without."""
-    shape = {}
-    for dim in spec.dims:
-        high = dim.range.hi or 4096
-        shape[dim.name] = dim.values[-1] if dim.values else min(4096, high)
-    return shape
+def _telling(spec: Spec, arch: str, cases_: tuple[Case, ...]) -> tuple[Case, ...]:
+    """All cases; where they are many, those that the least and the greatest listed shape reach, each schedule first."""
+    if len(cases_) <= MOST_CARDS:
+        return cases_
+    shapes = list(static_shapes(spec))
+    reached = [case for static in (shapes[-1], shapes[0]) for case, _ in witnesses(spec, arch, cases_, static)]
+    schedules: set[str] = set()
+    fresh, rest = [], []
+    for case in reached:
+        (rest if case.tiles["schedule"] in schedules else fresh).append(case)
+        schedules.add(case.tiles["schedule"])
+    kept = {id(case) for case in (fresh + rest)[:MOST_CARDS]}
+    return tuple(case for case in cases_ if id(case) in kept)
+
+
+def example_shape(spec: Spec, arch: str, case: Case) -> dict[str, int]:
+    """A shape that reaches the case: the largest listed values that do; empty where none of the listed does."""
+    for static in reversed(list(static_shapes(spec))):
+        for _, dims in witnesses(spec, arch, (case,), static):
+            return dims
+    return {}

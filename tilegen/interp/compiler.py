@@ -160,6 +160,11 @@ class Compiler:
         finally:
             self._kinds.pop()
 
+    @property
+    def in_parallel(self) -> bool:
+        """Whether the code now compiled stands in a T.Parallel loop."""
+        return any(self._kinds)
+
     def active_lanes(self) -> Callable[[Frame], tuple[int, ...]]:
         """The shape of all lanes that execute the operation now compiled.
 

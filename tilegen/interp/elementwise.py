@@ -98,15 +98,6 @@ FLOAT_FUNCTIONS: dict[str, Function] = {
     "__tan": np.tan,
     "max_nan": np.maximum,
     "min_nan": np.minimum,
-    "add2": np.add,
-    "sub2": np.subtract,
-    "mul2": np.multiply,
-    "fma2": lambda x, y, z: _fused(x, y, z),
-    "max2": np.fmax,
-    "min2": np.fmin,
-    "max2_nan": np.maximum,
-    "min2_nan": np.minimum,
-    "abs2": np.abs,
 }
 
 #: IEEE operations with a rounding mode as their last argument; only ``rn`` is computed.

@@ -142,17 +142,22 @@ def _unsigned64(value: Any) -> Any:
 
 
 def _overflow(frame: Frame | None, site: Site, result: Any, dtype: str, in_index: bool) -> Any:
-    if in_index and frame is not None:
+    """An integer that its dtype cannot hold: wrapped, but kept whole in an index, which TileLang widens by itself."""
+    if not in_index:
+        wrapped = convert(result, "int64", dtype)
+        return wrapped.astype(np.int64) if isinstance(wrapped, np.ndarray) else wrapped
+    if frame is not None:
         low, high = integer_range(dtype)
-        worst = int(max(np.max(result), -np.min(result), key=abs)) if isinstance(result, np.ndarray) else int(result)
+        worst = int(max(np.max(result), np.min(result), key=abs)) if isinstance(result, np.ndarray) else int(result)
         frame.report(
             "index-overflow",
             site,
-            lambda: f"an index is {worst}, which {dtype} cannot hold ({low} to {high}); use T.int64 for it",
+            lambda: (
+                f"an index is {worst}, which {dtype} cannot hold ({low} to {high}): TileLang widens an index that it sees "
+                "whole, not one that goes through a variable; use T.int64 for it"
+            ),
         )
-    if isinstance(result, np.ndarray):
-        return convert(result, "int64", dtype).astype(np.int64)
-    return convert(result, "int64", dtype)
+    return result
 
 
 def _checked_division(

@@ -12,6 +12,7 @@ KINDS: dict[str, str] = {
     "uninitialised-read": "memory is read that nothing has written",
     "out-of-bounds": "an access lies outside its buffer",
     "double-write": "two iterations of a T.Parallel, or two threads of one statement, write one element",
+    "iteration-race": "one iteration of a T.Parallel reads what another writes in the same statement",
     "shared-race": "a shared tile is accessed by two roles with no barrier between them",
     "block-race": "two blocks access one element of global memory, and one of them writes",
     "in-flight": "a tile is touched while an asynchronous operation still uses it",
@@ -29,7 +30,7 @@ KINDS: dict[str, str] = {
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "unused-output", "infinity"})
+NOTES = frozenset({"stages", "unused-output", "infinity", "index-overflow"})
 
 
 class UnsupportedError(Exception):

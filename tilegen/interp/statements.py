@@ -8,6 +8,7 @@ import numpy as np
 
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
+from tilegen.interp.iteration_order import iteration_check
 from tilegen.interp.lanes import Code, own
 from tilegen.interp.non_finite import store_check
 from tilegen.interp.number_formats import is_float
@@ -137,11 +138,14 @@ def _store(compiler: Compiler, node: Any) -> Step:
     value = compiler.expression(node.value, site)
     access = compiler.element(node.buffer, node.indices, site, write=True)
     check = store_check(compiler, node, value, site) if is_float(str(node.buffer.dtype)) else None
+    check_iterations = iteration_check(compiler, node, access, site)
 
     def run(frame: Frame) -> Signal | None:
         result = value.run(frame)
         if check is not None:
             check(frame, result)
+        if check_iterations is not None:
+            check_iterations(frame)
         access.store(frame, result)
         return None
 

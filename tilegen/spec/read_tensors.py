@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from tilegen.expr import ExprError, nearest, parse_integer
+from tilegen.expr import ExprError, free_names, nearest, parse_integer
 from tilegen.spec.document import Path
 from tilegen.spec.keys import DTYPE_ALIASES, DTYPES, SCALAR, TENSOR
 from tilegen.spec.model import Dim, Scalar, Tensor
@@ -31,10 +31,16 @@ def read_tensors(reader: Reader, value: Any, section: FamilySection, dims: Colle
             continue
         if not role.dtypes and role.same_as is None:
             reader.missing_key(("tensors",), name, help=f'{name} is the {role.doc}: shape "{role.shapes[0]}"')
-        elif all(axis in dims for axis in role.shapes[0].split()):
+        elif _names(role, section) <= set(dims):
             tensors[name] = _default(name, role, dims)
     _check_same_as(reader, tensors, table)
     return tensors
+
+
+def _names(role: TensorRole, section: FamilySection) -> set[str]:
+    """The dims that the first shape of a role mentions."""
+    axes = (parse_integer(axis, section.dims) for axis in role.shapes[0].split())
+    return {name for axis in axes for name in free_names(axis)}
 
 
 def _default(name: str, role: TensorRole, dims: Collection[str]) -> Tensor:

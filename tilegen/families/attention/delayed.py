@@ -198,7 +198,11 @@ def _group_1(decode: Decode) -> tuple[Op, ...]:
     """The right half of the product with the values, one step behind, as two quarters."""
     quarter = floor_div(decode.latent, 4)
     pv = tuple(_product(decode, "k_pe_shared", acc, quarter) for acc in ("acc_middle", "acc_right"))
-    step = (*pv, _load(decode, "kv_shared", PIECE, LATENT), _load(decode, "k_pe_shared", decode.rotary, ROTARY))
+    step: tuple[Op, ...] = (
+        *pv,
+        _load(decode, "kv_shared", PIECE, LATENT),
+        _load(decode, "k_pe_shared", decode.rotary, ROTARY),
+    )
     last = (
         *_tail(decode, floor_div(decode.latent, 2)),
         *step,

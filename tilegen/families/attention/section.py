@@ -107,9 +107,9 @@ stages = 2
 policy = "full_col"
 num_split = 1
 """,
-        "bfloat16 only, and no log-sum-exp": """\
+        "bfloat16 only": """\
 [tensors]
-q = { shape = "B H D_nope", dtype = "bfloat16" }
+q_nope = { shape = "B H D_nope", dtype = "bfloat16" }
 """,
     },
 )

@@ -147,9 +147,9 @@ stages = [ { use = 8, when = "M <= 16" }, { use = 4 } ]
 """,
         "Both operands stored transposed, a residual, and a factor given at run time": """\
 [dims]
-M = { dynamic = true, multiple_of = 8, max = 65_536, doc = "a row of a is a multiple of 16 bytes, for TMA" }
-N = { values = [4096] }
-K = { values = [4096] }
+M = { dynamic = true, max = 65_536, multiple_of = 8 }    # the row of `a`: TMA wants multiples of 16 bytes
+N = { values = [1024] }
+K = { values = [1024] }
 
 [tensors]
 a        = { shape = "K M", dtype = ["float16", "bfloat16"] }

@@ -122,6 +122,9 @@ norm = "layer"
 eps = 1e-5
 accum = "float32"
 y = "(x - mean) * rstd * gamma + beta"
+
+[tile]
+preload = false                # gamma and beta are read where they are used: fewer registers
 """,
         "Softmax": """\
 [compute]

@@ -1,0 +1,44 @@
+"""MLA decode on chips that the spec does not name: with the tiles that are derived, plan and TileLang agree."""
+
+import pytest
+
+from tilegen.check.checker import check
+from tilegen.emit.artefacts import compile_key
+from tilegen.emit.rendering import cases_by_arch, render
+from tilegen.families.family import family_of
+from tilegen.plan.instances import instances
+from tilegen.spec import Severity, load_bytes
+from tilegen.verify.compare import disagreements
+from tilegen.verify.expected import expected
+from tilegen.verify.pipeline import instruction_patterns
+from tilegen.verify.worker import observe
+
+SPEC = """\
+kernel = "mla_decode"
+family = "attention"
+variant = "mla_decode"
+
+[dims]
+B = { dynamic = true, max = 4096 }
+H = { values = [16] }
+S = { dynamic = true, max = 65_536 }
+D_nope = { values = [512] }
+D_rope = { values = [64] }
+
+[compute]
+scale = "(D_nope + D_rope) ** -0.5"
+
+[target.ARCH]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_86", "sm_89", "sm_100a", "sm_120a", "gfx942"])
+def test_derived_tiles_pass_the_checks_and_lower_as_planned(arch):
+    spec = load_bytes(SPEC.replace("ARCH", arch).encode(), "mla.toml")
+    assert not [entry for entry in check(spec).diagnostics if entry.severity is Severity.ERROR]
+    instance = next(iter(instances(spec, arch)))
+    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    source = render(spec).files["kernel.py"]
+    observed = observe(source, instruction_patterns(), compile_key(instance, parameters), arch, with_ptxas=False)
+    assert disagreements(expected(instance), observed) == []

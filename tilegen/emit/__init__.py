@@ -1,0 +1,1 @@
+"""From a checked spec to the generated tree."""

@@ -1,0 +1,1 @@
+"""Files that are copied beside every generated kernel as they are."""

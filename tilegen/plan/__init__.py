@@ -1,0 +1,1 @@
+"""The tile plan: model, cases, instances and resources."""
