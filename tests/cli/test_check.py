@@ -17,7 +17,7 @@ from tilegen.cli import main
 
 BROKEN = Path(__file__).parents[1] / "check" / "broken"
 SPECS = Path(__file__).parents[2] / "specs"
-GOOD = (SPECS / "gemm_relu.toml").read_text(encoding="utf-8")
+GOOD = (SPECS.parent / "tests" / "check" / "plain_gemm.toml").read_text(encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)

@@ -22,11 +22,12 @@ SCHEDULE = {"one_group": "persistent", "stream_k_wide": "stream_k"}
 def gemm(tiles, a="M K", b="K N", formula="relu(acc)", extra="", scalars="", n=200, k=264, arch="sm_90a"):
     """A spec with tiles of TILES, or other lines of [tile] with a schedule."""
     schedule, lines = (SCHEDULE.get(tiles, tiles), TILES[tiles]) if isinstance(tiles, str) else tiles
+    schedule = schedule if schedule.startswith("[") else f'"{schedule}"'
     return load_bytes(
         f"""\
 kernel = "gemm_test"
 family = "gemm"
-schedule = "{schedule}"
+schedule = {schedule}
 
 [dims]
 M = {{ dynamic = true, max = 65536 }}
@@ -51,6 +52,13 @@ c = "{formula}"
 [target.{arch}]
 """.encode(),
         "gemm_test.toml",
+    )
+
+
+def by_rules(rules, arch="sm_90a"):
+    """A spec whose schedule is a rule list, with tiles that suit every schedule but skinny."""
+    return gemm(
+        (rules, "BLOCK_M = 64\nBLOCK_N = 64\nBLOCK_K = 64\nstages = 3\nthreads = 128"), n=4096, k=4096, arch=arch
     )
 
 

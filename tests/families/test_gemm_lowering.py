@@ -23,3 +23,13 @@ def test_the_plan_of_a_schedule_is_what_tilelang_makes(tiles, a, b):
     key = compile_key(instance, parameters)
     observed = observe(render(spec).files["kernel.py"], {}, key, "sm_90a", with_ptxas=False)
     assert disagreements(expected(instance), observed) == []
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a", "gfx942"])
+def test_the_plain_schedule_is_what_tilelang_makes_on_other_chips(arch):
+    spec = gemm("plain", arch=arch, **RICH)
+    (instance,) = instances(spec, arch)
+    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    key = compile_key(instance, parameters)
+    observed = observe(render(spec).files["kernel.py"], {}, key, arch, with_ptxas=False)
+    assert disagreements(expected(instance), observed) == []

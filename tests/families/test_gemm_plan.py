@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.families.gemm import gemm
+from tests.families.gemm import by_rules, gemm
 from tilegen.check.checker import check
 from tilegen.expr import evaluate
 from tilegen.plan.build import dtype_bindings, plan_of
@@ -96,3 +96,28 @@ def test_parameters_of_other_schedules_are_no_part_of_a_case() -> None:
     assert "group_m" not in plan(gemm(("stream_k", lines))).tiles
     assert "STORE_N" not in plan(gemm(("plain", lines))).tiles
     assert plan(gemm(("persistent", lines))).tiles["group_m"] == 4
+
+
+def test_the_schedule_by_rules_gives_a_case_for_each() -> None:
+    spec = by_rules('[ { use = "stream_k", when = "M <= 64" }, { use = "persistent" } ]')
+    assert [case.tiles["schedule"] for case in cases(spec, "sm_90a")] == ["stream_k", "persistent"]
+    assert [case.chosen["schedule"] for case in cases(spec, "sm_90a")] == [0, 1]
+
+
+def test_a_schedule_by_rules_must_cover_the_domain() -> None:
+    verdict = check(by_rules('[ { use = "stream_k", when = "M <= 64" }, { use = "persistent", when = "M > 65" } ]'))
+    (finding,) = (d for d in verdict.diagnostics if d.severity == "error")
+    assert finding.code == "TG-T2"
+    assert "no rule matches M = 65" in finding.label
+    assert finding.span is not None
+    assert finding.span.line == 3
+
+
+def test_a_finding_about_a_schedule_points_at_its_rule() -> None:
+    verdict = check(by_rules('[ { use = "plain", when = "M <= 64" }, { use = "persistent" } ]', arch="sm_80"))
+    finding = next(d for d in verdict.diagnostics if d.code == "TG-S1")
+    assert finding.span is not None
+    assert (finding.span.line, finding.label) == (
+        3,
+        "`persistent` on sm_80, which has no TMA and WGMMA and setmaxnreg",
+    )

@@ -12,14 +12,15 @@ from tilegen.plan.model import TilePlan
 from tilegen.spec import load
 
 SPECS = Path(__file__).parents[2] / "specs"
+SPEC = Path(__file__).parents[1] / "check" / "plain_gemm.toml"
 
 
 def tile(rows: int, columns: int, span: int, itemsize: int = 2) -> SharedLayout:
     return SharedLayout("s", rows, columns, "float16", itemsize, span, 32)
 
 
-def plan(arch: str) -> TilePlan:
-    return next(plan for plan, _ in settle(load(SPECS / "gemm_relu.toml")) if plan.target.name == arch)
+def plan(arch: str, spec: Path = SPEC) -> TilePlan:
+    return next(plan for plan, _ in settle(load(spec)) if plan.target.name == arch)
 
 
 def test_a_row_major_tile_of_128_byte_rows_has_eight_rows_in_one_bank() -> None:
@@ -65,6 +66,11 @@ def test_a_wide_tile_lies_in_panels_of_the_span() -> None:
 def test_the_operands_of_a_gemm_are_swizzled() -> None:
     assert layout_of(plan("sm_90a"), "a_shared").title == "a_shared (128, 64) float16, 128-byte swizzle"
     assert layout_of(plan("sm_90a"), "b_shared").down_ways == 1
+
+
+def test_one_of_the_stages_that_a_schedule_allocates_itself_is_shown() -> None:
+    layout = layout_of(plan("sm_90a", SPECS / "gemm_relu.toml"), "a_shared")
+    assert layout.title == "a_shared (16, 128) float16, 128-byte swizzle"
 
 
 def test_the_output_tile_is_swizzled_where_tma_stores_it_and_conflicts_where_it_does_not() -> None:

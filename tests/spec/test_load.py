@@ -129,8 +129,8 @@ def test_a_word_among_the_numbers_of_a_parameter_stays_a_word() -> None:
 
 
 def test_a_parameter_of_the_call_may_mention_what_is_known_at_the_call() -> None:
-    text = changed(GEMM, ('policy = "square"', 'split_k = "max(1, sm_count // ceildiv(M, 128))"'))
-    assert free_names(spec(text).tile["split_k"].rules[0].use) == {"sm_count", "M"}
+    s = spec(MLA + '[tile]\nnum_split = "max(1, sm_count // B)"\n')
+    assert free_names(s.tile["num_split"].rules[0].use) == {"sm_count", "B"}
 
 
 def test_a_target_overrides_part_of_the_tile() -> None:

@@ -127,6 +127,24 @@ CASES = [
         "`persistant` is not a schedule of gemm",
         "did you mean `persistent`?",
     ),
+    (
+        GEMM,
+        '"gemm"\n',
+        '"gemm"\nschedule = [ { use = "plain", when = "M < 9" }, { use = "stream" } ]\n',
+        "spec-unknown-word",
+        '"stream"',
+        "`stream` is not a schedule of gemm",
+        "did you mean `stream_k`?",
+    ),
+    (
+        GEMM,
+        '"gemm"\n',
+        '"gemm"\nschedule = [ { use = "persistent", when = "BLOCK_M > 64" }, { use = "plain" } ]\n',
+        "spec-bad-expression",
+        "BLOCK_M",
+        "unknown name `BLOCK_M`",
+        "known here: K, M, N, sm_count",
+    ),
     # dims
     (
         GEMM,

@@ -118,10 +118,8 @@ def layout_of(plan: TilePlan, name: str) -> SharedLayout:
     kernel, buffer = shared[name]
     if not all(isinstance(extent, int) for extent in buffer.shape):
         raise LayoutError(f"the size of `{name}` depends on dims: choose a case in which it is a number")
-    *outer, columns = buffer.shape
-    rows = 1
-    for extent in outer:
-        rows *= extent
+    # A leading axis holds stages, each laid out for itself: one is shown.
+    rows, columns = (1, *buffer.shape)[-2:]
     if columns * buffer.itemsize % CHUNK:
         raise LayoutError(f"a row of `{name}` is {columns * buffer.itemsize} bytes, no whole number of 16-byte chunks")
     span = _span(plan.target, kernel, buffer, rows, columns)

@@ -14,6 +14,7 @@ from tilegen.families.gemm.operands import (
     loads,
     operand_shapes,
 )
+from tilegen.lowering.shared_memory import versions
 from tilegen.plan.model import Buffer, Copy, Elementwise, Fill, Gemm, KernelPlan, Launch, Loop, LoopKind, Op, Scope
 from tilegen.plan.pipeline import producer_threads
 
@@ -34,7 +35,7 @@ def plain(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[
             producer_threads=producer_threads(target),
             decided_by=("tile.BLOCK_N", "dims.M"),
         ),
-        buffers=(*global_buffers(spec, dtypes), *_tiles(spec, dtypes, tiles)),
+        buffers=(*global_buffers(spec, dtypes), *_tiles(spec, target, dtypes, tiles)),
         body=(
             Fill("acc"),
             Loop(
@@ -51,9 +52,11 @@ def plain(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[
     )
 
 
-def _tiles(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> tuple[Buffer, ...]:
+def _tiles(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> tuple[Buffer, ...]:
     a_shape, b_shape = operand_shapes(spec, tiles)
     c_shape, stages = (tiles["BLOCK_M"], tiles["BLOCK_N"]), tiles["stages"]
+    if isinstance(stages, int):
+        stages = versions(target, stages)
     m, n, k = "tile.BLOCK_M", "tile.BLOCK_N", "tile.BLOCK_K"
     return (
         Buffer("a_shared", Scope.SHARED, a_shape, dtypes["a"], stages, (m, k), "a tile of a", (1, 1), SWIZZLED),
