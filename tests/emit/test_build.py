@@ -92,6 +92,7 @@ def test_the_tree_holds_the_kernel_its_wrapper_tests_goldens_and_a_manifest(buil
             "BLOCK_C": 64,
             "BLOCK_M": 16,
             "threads": 128,
+            "preload": True,
             "blocks_per_sm": 1,
             "schedule": "one_pass",
         }

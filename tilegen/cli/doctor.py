@@ -108,7 +108,9 @@ def required() -> dict[str, str]:
             continue
         match = re.match(r"([A-Za-z0-9._-]+)\s*(.*)", entry.split(";")[0].strip())
         if match:
-            found[match[1].lower()] = match[2].strip(" ()")
+            # Metadata may sort the parts of a range; people read the lower bound first.
+            parts = match[2].strip(" ()").split(",")
+            found[match[1].lower()] = ",".join(sorted(parts, key=lambda part: part.startswith("<")))
     return found
 
 

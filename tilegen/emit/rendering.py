@@ -216,7 +216,8 @@ def _telling(spec: Spec, arch: str, cases_: tuple[Case, ...]) -> tuple[Case, ...
     shapes = list(static_shapes(spec))
     reached = [case for static in (shapes[-1], shapes[0]) for case, _ in witnesses(spec, arch, cases_, static)]
     schedules: set[str] = set()
-    fresh, rest = [], []
+    fresh: list[Case] = []
+    rest: list[Case] = []
     for case in reached:
         (rest if case.tiles["schedule"] in schedules else fresh).append(case)
         schedules.add(case.tiles["schedule"])
