@@ -180,3 +180,25 @@ def test_misuse_is_one_clear_line_and_exit_code_2(project, monkeypatch, argument
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert says in result.output
+
+
+def test_every_instance_can_be_lowered_and_the_tree_stays_the_same(project):
+    spec = project / "specs" / "row_scale.toml"
+    spec.write_text(SPEC.replace("values = [64]", "values = [64, 96]"))
+    assert tilegen(project, "build").returncode == 0
+    result = tilegen(project, "build", "--check", "--verify", "all")
+    assert result.returncode == 0, result.stdout + result.stderr
+    facts = json.loads((project / "generated" / "row_scale" / "golden" / "facts.json").read_text())
+    assert len(facts["lowering"]) == 1
+
+
+def test_one_target_alone_keeps_the_facts_of_the_others_or_says_why_not(project):
+    spec = project / "specs" / "row_scale.toml"
+    spec.write_text(SPEC + "[target.sm_86]\n")
+    result = tilegen(project, "build", "--target", "sm_86")
+    assert result.returncode == 1
+    assert "row_scale is new or changed: build it for all of its targets" in result.stderr
+    assert tilegen(project, "build").returncode == 0
+    whole = read_tree(project / "generated")
+    assert tilegen(project, "build", "--check", "--target", "sm_86").returncode == 0
+    assert read_tree(project / "generated") == whole

@@ -63,6 +63,7 @@ def _build(
     depth: str,
     key: str,
 ) -> int:
+    from tilegen.emit.artefacts import StaleFactsError
     from tilegen.emit.build import BuildError, build, write
     from tilegen.emit.rendering import RenderError
     from tilegen.spec.diagnostic import SpecError
@@ -84,7 +85,7 @@ def _build(
     except (SpecError, BuildError) as error:
         _report(error.diagnostics)
         return 1
-    except RenderError as error:
+    except (RenderError, StaleFactsError) as error:
         click.echo(f"error: {error}", err=True)
         return 1
     _report(built.diagnostics)

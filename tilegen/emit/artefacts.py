@@ -35,24 +35,35 @@ def kernel_folder(
     output_cases: list[dict[str, Any]],
     outputs: Mapping[str, bytes],
     recorded: bytes | None,
+    targets: tuple[str, ...] = (),
 ) -> dict[str, bytes]:
-    """Every file of ``generated/<kernel>/`` by path relative to it. ``recorded`` is the ``facts.json`` on disk, if any."""
+    """Every file of ``generated/<kernel>/`` by path relative to it.
+
+    ``recorded`` is the ``facts.json`` on disk, if any. Where only ``targets`` were lowered, the facts of the others are
+    taken from it. Raises :class:`StaleFactsError` where they belong to another kernel source.
+    """
     files = {name: text.encode() for name, text in rendering.files.items()}
-    known = _recorded_resources(recorded, sha256(files["kernel.py"]))
+    known = _recorded_lowering(recorded, sha256(files["kernel.py"]))
+    lowering = [
+        {
+            "name": entry.job.name,
+            "key": dict(entry.job.key),
+            "facts": entry.observed["golden"],
+            "resources": _resources(entry, known.get(entry.job.name, {}).get("resources")),
+        }
+        for entry in verified
+    ]
+    if targets and any(target.arch not in targets for target in spec.targets):
+        if not known:
+            raise StaleFactsError(f"{spec.kernel} is new or changed: build it for all of its targets, without --target")
+        lowered = {entry["name"]: entry for entry in lowering}
+        lowering = [lowered.get(name, entry) for name, entry in known.items()]
     facts = {
         "spec": {"path": spec.path, "sha256": spec.sha256},
         "tilegen": __version__,
         "tilelang": TILELANG_VERSION,
         "files": {name: sha256(files[name]) for name in SOURCES},
-        "lowering": [
-            {
-                "name": entry.job.name,
-                "key": dict(entry.job.key),
-                "facts": entry.observed["golden"],
-                "resources": _resources(entry, known.get(entry.job.name)),
-            }
-            for entry in verified
-        ],
+        "lowering": lowering,
         "outputs": output_cases,
     }
     files["golden/facts.json"] = to_json(facts)
@@ -61,15 +72,19 @@ def kernel_folder(
     return files
 
 
-def _recorded_resources(recorded: bytes | None, kernel_sha256: str) -> dict[str, Any]:
-    """The ptxas figures on disk by lowering name, where they belong to the same kernel source."""
+class StaleFactsError(Exception):
+    """Facts on disk belong to another kernel source, so they cannot stand beside new ones."""
+
+
+def _recorded_lowering(recorded: bytes | None, kernel_sha256: str) -> dict[str, Any]:
+    """The lowering entries on disk by name, where they belong to the same kernel source."""
     try:
         facts = json.loads(recorded or b"{}")
     except ValueError:
         return {}
     if facts.get("files", {}).get("kernel.py") != kernel_sha256 or facts.get("tilelang") != TILELANG_VERSION:
         return {}
-    return {entry["name"]: entry.get("resources") for entry in facts["lowering"]}
+    return {entry["name"]: entry for entry in facts["lowering"]}
 
 
 def _resources(entry: Verified, known: dict[str, Any] | None) -> dict[str, Any] | None:

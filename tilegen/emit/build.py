@@ -64,7 +64,8 @@ def build(
 ) -> Built:
     """Builds every spec and compares with what ``destination`` holds; writes nothing (see :func:`write`).
 
-    ``targets`` limits what is lowered, not what is emitted. ``partial``: the specs are a part of the tree, so other
+    ``targets`` limits what is lowered; the facts of other targets stay as recorded, which needs an unchanged kernel (else
+    ``StaleFactsError``). ``partial``: the specs are a part of the tree, so other
     kernels of ``destination`` stay. Raises :class:`BuildError` where a check fails or the plan and TileLang disagree.
     """
     specs = list(specs)
@@ -77,7 +78,7 @@ def build(
     if any(entry.severity is Severity.ERROR for entry in diagnostics):
         raise BuildError(diagnostics)
     old = read_tree(destination)
-    tree = _tree(specs, renderings, verified, old, partial)
+    tree = _tree(specs, renderings, verified, old, partial, targets)
     return Built(
         tree,
         tuple(sorted(tree.keys() - old.keys())),
@@ -109,8 +110,13 @@ def _jobs(spec: Spec, rendering: Rendering, depth: Depth, targets: tuple[str, ..
     for target in spec.targets:
         if targets and target.arch not in targets:
             continue
-        for instance in _chosen(spec, target.arch, depth):
-            yield Job(instance, rendering.files["kernel.py"], compile_key(instance, parameters))
+        found = list(instances(spec, target.arch))
+        representatives = {id(instance) for instance in _representatives(found)}
+        for instance in found:
+            recorded = id(instance) in representatives
+            if recorded or depth == "all":
+                key = compile_key(instance, parameters)
+                yield Job(instance, rendering.files["kernel.py"], key, recorded)
 
 
 def _cases(spec: Spec) -> Any:
@@ -119,11 +125,8 @@ def _cases(spec: Spec) -> Any:
     return cases_by_arch(spec)
 
 
-def _chosen(spec: Spec, arch: str, depth: Depth) -> list[Instance]:
-    """Which instances are lowered: all, or the first of each case, with the other dtypes on the first case alone."""
-    found = list(instances(spec, arch))
-    if depth == "all":
-        return found
+def _representatives(found: list[Instance]) -> list[Instance]:
+    """What is lowered at least of a target's instances: the first of each case, and of each choice of dtypes."""
     chosen: list[Instance] = []
     seen_cases: set[tuple[tuple[str, int], ...]] = set()
     seen_dtypes: set[tuple[str, ...]] = set()
@@ -197,6 +200,7 @@ def _tree(
     verified: Mapping[str, list[Verified]],
     old: Mapping[str, bytes],
     partial: bool,
+    targets: tuple[str, ...],
 ) -> dict[str, bytes]:
     from tilegen.verify.pipeline import golden_outputs
 
@@ -214,10 +218,11 @@ def _tree(
         folders[spec.kernel] = kernel_folder(
             spec,
             renderings[spec.kernel],
-            verified[spec.kernel],
+            [entry for entry in verified[spec.kernel] if entry.job.recorded],
             output_cases,
             outputs,
             old.get(f"{spec.kernel}/golden/facts.json"),
+            targets,
         )
         parameters = family.context(spec, _cases(spec))["factory_parameters"]
         entries[spec.kernel] = manifest_entry(spec, parameters)

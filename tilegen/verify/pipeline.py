@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """One instance to lower: its kernel source and its compile key (the arguments of ``build``)."""
+    """One instance to lower: its kernel source and its compile key (the arguments of ``build``).
+
+    ``recorded``: it stands in the goldens, and nvcc compiles it where there is one; the others are only compared.
+    """
 
     instance: Instance
     source: str
     key: Mapping[str, Any]
+    recorded: bool = True
 
     @property
     def name(self) -> str:
@@ -54,14 +58,14 @@ def instruction_patterns() -> dict[str, str]:
     raise LookupError("golden.py has no INSTRUCTIONS")
 
 
-def _cache_key(job: Job, with_ptxas: bool) -> str:
+def _cache_key(job: Job) -> str:
     return cache.digest(
         "observe",
         job.source,
         dict(job.key),
         instruction_patterns(),
         version("tilelang"),
-        with_ptxas,
+        job.recorded,
         cache.package_digest(),
     )
 
@@ -71,12 +75,10 @@ def pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn"), initializer=start_quietly)
 
 
-def verify(
-    jobs: Iterable[Job], workers: int, progress: Callable[[str], None] = lambda _: None, with_ptxas: bool = True
-) -> list[Verified]:
+def verify(jobs: Iterable[Job], workers: int, progress: Callable[[str], None] = lambda _: None) -> list[Verified]:
     """Observes every job, from the cache where its content is known, and compares; in the order of ``jobs``."""
     ordered = list(jobs)
-    keys = [_cache_key(job, with_ptxas) for job in ordered]
+    keys = [_cache_key(job) for job in ordered]
     found: dict[int, dict[str, Any]] = {}
     missing = []
     for index, key in enumerate(keys):
@@ -95,7 +97,7 @@ def verify(
                     instruction_patterns(),
                     dict(ordered[index].key),
                     ordered[index].instance.arch,
-                    with_ptxas,
+                    ordered[index].recorded,
                 ): index
                 for index in missing
             }
