@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 
-.PHONY: build check test lint clean
+.PHONY: build check test sweep lint clean
 
 build: $(SETUP)  ## Check, render and verify every spec, and write generated/.
 	$(BIN)/tilegen build
@@ -13,8 +13,11 @@ check: $(SETUP)  ## What CI asks of a tree: every instance lowered, every byte a
 	$(BIN)/tilegen build --check --verify all
 	$(MAKE) lint
 
-test: $(SETUP)  ## The whole suite, the golden tests of generated/ included.
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: $(SETUP)  ## The suite, the golden tests of generated/ included. GPU tests skip where there is no GPU.
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+sweep: $(SETUP)  ## The slow tests: lowering sweeps over many kernels, and the wheel in a fresh environment.
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

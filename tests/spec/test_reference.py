@@ -79,6 +79,27 @@ def test_an_example_breaks_no_rule(base: str | None, text: str) -> None:
     assert [d.code for d in check(loaded).diagnostics if d.severity == "error"] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("base", "text"), ACCEPTED, ids=[f"{i}-{e[0]}" for i, e in enumerate(ACCEPTED)])
+def test_an_example_builds_and_lowers_as_planned(base: str | None, text: str) -> None:
+    """One instance of each: rendered, lowered by TileLang without a GPU, and equal to its plan."""
+    from tilegen.emit.artefacts import compile_key
+    from tilegen.emit.rendering import cases_by_arch, render
+    from tilegen.families.family import family_of
+    from tilegen.plan.instances import instances
+    from tilegen.verify.compare import disagreements
+    from tilegen.verify.expected import expected
+    from tilegen.verify.pipeline import instruction_patterns
+    from tilegen.verify.worker import observe
+
+    loaded = spec(whole(base, text))
+    instance = next(instances(loaded, loaded.targets[0].arch))
+    parameters = family_of(loaded).context(loaded, cases_by_arch(loaded))["factory_parameters"]
+    key = compile_key(instance, parameters)
+    observed = observe(render(loaded).files["kernel.py"], instruction_patterns(), key, instance.arch, False)
+    assert disagreements(expected(instance), observed) == []
+
+
 def test_every_toml_block_of_the_page_is_an_example() -> None:
     assert len(EXAMPLES) == PAGE.count("```toml") > 20
 

@@ -82,7 +82,6 @@ SECTION = FamilySection(
     },
     schedules={
         "one_pass": "the row stays in registers: x is read once",
-        "two_pass": "x is read twice: statistics, then the formula",
     },
     example="""\
 [dims]
@@ -131,8 +130,8 @@ preload = false                # gamma and beta are read where they are used: fe
 norm = "softmax"
 y = "exp(x - row_max) / row_sum"
 """,
-        "Rows so wide that they are read twice, two blocks on an SM": """\
-schedule = "two_pass"
+        "Wide rows over two warp groups, two blocks on an SM": """\
+schedule = "one_pass"
 
 [tile]
 BLOCK_M = 2
