@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,23 +46,7 @@ import click
     help="Instead of timing, run one call of each schedule under this tool.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(
-    kernel: str,
-    against: str | None,
-    dims: tuple[str, ...],
-    dtypes: tuple[str, ...],
-    suite: Path | None,
-    cache: str | None,
-    rounds: int,
-    seed: int,
-    limit: float | None,
-    jobs: int | None,
-    target: str | None,
-    outputs: tuple[Path, ...],
-    results: Path | None,
-    profilers: tuple[str, ...],
-    form: str,
-) -> None:
+def command(**options: Any) -> None:
     """Time KERNEL (a spec file or the name of a kernel in specs/) beside its peers, on the GPU that is there.
 
     Every shape is checked against the float64 reference first. Without a GPU the roofline is printed. Exits 1 where a
@@ -69,23 +54,4 @@ def command(
     """
     from tilegen.cli._bench import Request, run
 
-    sys.exit(
-        run(
-            Request(
-                kernel,
-                against,
-                dims,
-                dtypes,
-                suite,
-                cache,
-                rounds,
-                seed,
-                jobs,
-                target,
-                outputs,
-                results,
-                profilers,
-                form,
-            )
-        )
-    )
+    sys.exit(run(Request(**options)))
