@@ -825,7 +825,7 @@ CASES = [
         "spec-unknown-key",
         "M",
         "unknown key `M` in [shapes[0]]",
-        "did you mean `N`?",
+        "known here: K, N",
     ),
     (
         GEMM,
