@@ -127,11 +127,11 @@ def _true(holds: Callable[[Any], Any], point: Any) -> bool:
 
 
 def _solve(claim: Any, domain: Domain, names: tuple[str, ...]) -> Outcome:
-    from tilegen.check.solver import Undecided, counterexample
+    from tilegen.check.solver import UndecidedError, counterexample
 
     try:
         found = counterexample(claim, domain, names)
-    except Undecided:
+    except UndecidedError:
         holds = compile_closure(claim, names)
         point = _probed(lambda point: not _true(holds, point), claim, domain, names)
         if point is not None:

@@ -23,13 +23,13 @@ SMALLEST_STEPS = 40_000
 """Work that may be spent on a smaller counterexample."""
 
 
-class Undecided(Exception):
+class UndecidedError(Exception):
     """z3 reached its limit of work."""
 
 
 def counterexample(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[str, int] | None:
     """The lexicographically least point over ``names`` where ``claim`` does not hold, or as small a one as the limit of
-    work allows; None if it holds everywhere. Raises :class:`Undecided`.
+    work allows; None if it holds everywhere. Raises :class:`UndecidedError`.
     """
     import z3
 
@@ -43,7 +43,7 @@ def counterexample(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[s
     if answer == z3.unsat:
         return None
     if answer != z3.sat:
-        raise Undecided
+        raise UndecidedError
     return _smallest(solver, variables, domain)
 
 
