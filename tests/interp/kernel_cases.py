@@ -17,16 +17,17 @@ VALUES = "values"
 
 @dataclass(frozen=True)
 class Case:
-    """``factory(fault=False)`` gives the prim_func; ``inputs(normal, rng)`` its arguments; ``reference(**inputs)`` one output or a tuple.
+    """``factory(fault=False)`` gives the prim_func, ``inputs(normal, rng)`` its arguments in order.
 
-    ``fault`` is what the factory's mistake leads to: a kind of finding, ``VALUES``, or None where it has none.
-    ``tolerance`` is relative to the largest magnitude; None stands for eight ulp of the output.
+    ``reference(*inputs)`` gives one output, or a tuple. ``numbers`` are dimensions that no input determines.
+    ``fault`` is what the factory's mistake leads to: a kind of finding, or ``VALUES``. ``tolerance`` is relative to the
+    largest magnitude; None stands for eight ulp of the output.
     """
 
     factory: Callable[..., Any]
     inputs: Callable[[Any, Any], Mapping[str, Any]]
     reference: Callable[..., Any]
-    fault: str | None
+    fault: str
     tolerance: float | None = None
     numbers: Mapping[str, int] = field(default_factory=dict)
 

@@ -199,7 +199,7 @@ def attention(fault=False, length=192, width=64):
         Q: T.Tensor((length, width), "float16"),
         K: T.Tensor((length, width), "float16"),
         V: T.Tensor((length, width), "float16"),
-        O: T.Tensor((length, width), "float16"),
+        Y: T.Tensor((length, width), "float16"),
     ):
         with T.Kernel(T.ceildiv(length, 64), threads=128) as b:
             q = T.alloc_shared((64, width), "float16")
@@ -222,7 +222,7 @@ def attention(fault=False, length=192, width=64):
                 attend(q, k, v, scores, weights, acc, high, high if fault else before, forget, total, scale)
             for i, j in T.Parallel(64, width):
                 acc[i, j] /= total[i]
-            T.copy(acc, O[b * 64, 0])
+            T.copy(acc, Y[b * 64, 0])
 
     return main
 
@@ -232,7 +232,7 @@ def keep_larger(best: T.Ref, place: T.Ref, value, position):
     """Updates two variables of the caller."""
     if value > best:
         best = value
-        place = position
+        place = position  # noqa: F841
 
 
 def arg_maximum(fault=False):
