@@ -17,6 +17,7 @@ from tilegen.interp.expressions import compile_expression
 from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code
+from tilegen.interp.layouts import TileLayout
 from tilegen.interp.memory import LocalStorage, Storage
 from tilegen.interp.number_formats import storage_dtype
 from tilegen.interp.structure import walk
@@ -67,6 +68,7 @@ class Compiler:
         self.kernel = 0
         self.barrier_counts: dict[int, list[Any]] = {}
         self.reducer_kinds: dict[int, str] = {}
+        self.layouts: list[TileLayout] = []
         self.extent_slots: dict[int, int] = {}
         self._variables: dict[int, int] = {}
         self._lanes: dict[int, tuple[int, Affine]] = {}
