@@ -62,6 +62,9 @@ def bind(
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
         storage.safe_value = parameter.plan.safe_value
+    for name in program.used_dimensions:
+        if frame.environment[program.dimensions[name]] is None:
+            raise InvalidKernelError(f"the kernel uses {name}, which no argument determines: give a number for it")
     return bound, dims
 
 
@@ -100,9 +103,6 @@ def _bind_dimensions(
     for parameter in with_shape:
         for stride, actual in zip(parameter.buffer.strides, _dense(shapes[parameter.name]), strict=False):
             _bind_if_open(stride, actual, frame, dims, program)
-    for name in program.used_dimensions:
-        if frame.environment[program.dimensions[name]] is None:
-            raise InvalidKernelError(f"the kernel uses {name}, which no argument determines: give a number for it")
 
 
 def _bind_strides(
