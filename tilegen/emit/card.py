@@ -41,7 +41,7 @@ def size_text(size: Size) -> str:
 def _launch(kernel: KernelPlan) -> Iterator[str]:
     launch = kernel.launch
     grid = ", ".join(launch.names or [to_text(extent) for extent in launch.grid])
-    extra = f" + {launch.producer_threads} of the producer" if launch.producer_threads else ""
+    extra = f" + {to_text(launch.producer_threads)} of the producer" if launch.producer_threads else ""
     yield f"{kernel.name}: grid ({grid}), {to_text(launch.threads)} threads{extra}"
 
 
@@ -54,9 +54,9 @@ def _shared(plan: TilePlan, kernel: KernelPlan) -> Iterator[str]:
     if dynamic == 0:
         return
     limit = plan.target.shared_memory.per_block
-    static_text = f" and {static:,} B for the barriers" if static else ""
+    static_text = f" and {size_text(static)} B for the barriers" if static else ""
     line = f"    shared    total        {size_text(dynamic)} B{static_text} of {limit:,} B"
-    if isinstance(dynamic, int) and isinstance(kernel.launch.block_threads, int):
+    if isinstance(dynamic, int) and isinstance(static, int) and isinstance(kernel.launch.block_threads, int):
         blocks = occupancy(
             plan.target, threads=kernel.launch.block_threads, shared_bytes=dynamic + static, registers=0
         ).blocks_per_sm
@@ -78,7 +78,8 @@ def roofline_line(plan: TilePlan, shape: dict[str, int]) -> str:
     flops, moved = (evaluate(value, shape) if free_names(value) else value for value in (plan.flops, plan.bytes_moved))
     target = plan.target
     dtype = next(iter(plan.dtypes.values()))
-    compute = float(flops) / target.part.dense_flops[dtype]
+    # A dtype that the tensor cores do not take is computed in another; then memory alone bounds it.
+    compute = float(flops) / target.part.dense_flops.get(dtype, float("inf"))
     memory = float(moved) / target.part.dram_bytes_per_second
     bound = "tensor cores" if compute > memory else "memory"
     where = ", ".join(f"{name} = {value}" for name, value in shape.items())
