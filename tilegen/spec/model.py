@@ -156,7 +156,10 @@ class Tolerance(_Value):
 
 
 class Spec(_Value):
-    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file."""
+    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file.
+
+    `shapes` are the static dims of what is built ahead, in increasing order; empty if every combination of `values` is.
+    """
 
     path: str
     sha256: str
@@ -166,6 +169,7 @@ class Spec(_Value):
     schedule: TileValue | None = None
     doc: str = ""
     dims: tuple[Dim, ...]
+    shapes: tuple[dict[str, int], ...] = ()
     tensors: tuple[Tensor, ...]
     scalars: tuple[Scalar, ...] = ()
     compute: Compute
@@ -190,6 +194,11 @@ class Spec(_Value):
     def has(self, path: str) -> bool:
         """True if the file itself gives the value at `path`."""
         return parse_path(path) in self._document.places
+
+    @property
+    def document_values(self) -> dict[str, Any]:
+        """The file as plain TOML values."""
+        return self._document.values
 
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""
@@ -221,7 +230,8 @@ class Spec(_Value):
     @property
     def section(self) -> FamilySection:
         """The family's section, of the variant if there is one."""
-        return self._section
+        # Asked for in every case of every target; pydantic's way to a private attribute is 20 times as long.
+        return self.__pydantic_private__["_section"]  # type: ignore[index, no-any-return]
 
 
 def _named(values: Any, name: str) -> Any:
