@@ -237,7 +237,8 @@ class Spec(_Value):
     @property
     def section(self) -> FamilySection:
         """The family's section, of the variant if there is one."""
-        return self._section
+        # Asked for in every case of every target; pydantic's way to a private attribute is 20 times as long.
+        return self.__pydantic_private__["_section"]  # type: ignore[index, no-any-return]
 
 
 def _named(values: Any, name: str) -> Any:
