@@ -70,9 +70,29 @@ def _program(arch: str, instance: Instance) -> Program:
 
 
 def bare(source: str) -> str:
-    """A Python source without comments and docstrings, which hold the budget and change without the program."""
+    """What ``build`` of a rendered kernel needs, without comments and docstrings: the rest changes, and the program not."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
+    defined = {name: node for node in tree.body for name in _defines(node)}
+    needed, pending = set(), ["build"]
+    while pending:
+        node = defined.get(pending.pop())
+        if node is not None and node not in needed:
+            needed.add(node)
+            own = {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
+            pending += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id not in own]
+    tree.body = [node for node in tree.body if node in needed]
     return ast.unparse(tree) + "\n"
+
+
+def _defines(node: ast.stmt) -> list[str]:
+    """The names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    if isinstance(node, ast.Assign):
+        return [inner.id for target in node.targets for inner in ast.walk(target) if isinstance(inner, ast.Name)]
+    return []
