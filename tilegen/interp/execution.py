@@ -6,7 +6,7 @@ import math
 import mmap
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from tilegen.interp.barriers import Barriers, GridBarrier
 from tilegen.interp.coroutines import DeadlockError, run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
+from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
 from tilegen.interp.loading import to_prim_func
@@ -27,8 +28,6 @@ from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
 from tilegen.interp.thread_order import ThreadOrder, new_epoch
-
-Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -162,30 +161,6 @@ def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str
                 findings.keep(("non-finite", kind), events[kind].finding)
 
 
-#: Blocks along each axis of a grid, in CUDA.
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Some blocks of a grid by number, x fastest, and their coordinates; never all of them in memory."""
-
-    extents: Coordinates
-    numbers: Sequence[int]
-
-    def __iter__(self) -> Iterator[tuple[int, Coordinates]]:
-        for number in self.numbers:
-            place, rest = [], number
-            for extent in self.extents:
-                place.append(rest % extent)
-                rest //= extent
-            yield number, tuple(place)
-
-    def share(self, job: int, jobs: int) -> Blocks:
-        """Every ``jobs``-th block from ``job`` on."""
-        return Blocks(self.extents, self.numbers[job::jobs])
-
-
 @dataclass
 class Launch:
     """Runs kernels: every block of a grid, or its share of them in each process."""
@@ -198,30 +173,13 @@ class Launch:
 
     def run(self, kernel: Kernel) -> None:
         extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
-        for extent in extents:
-            if not isinstance(extent, int) or extent < 0:
-                raise InvalidKernelError(f"the grid of {self.program.name} is {tuple(extents)}")
-        for axis, (extent, limit) in enumerate(zip(extents, _GRID_LIMITS, strict=False)):
-            if extent > limit:
-                raise InvalidKernelError(
-                    f"the grid of {self.program.name} is {tuple(extents)}; axis {'xyz'[axis]} may have {limit} blocks"
-                )
-        count = math.prod(extents)
-        numbers: Sequence[int] = range(count)
-        if self.options.block is not None:
-            wanted = (*self.options.block, *(0 for _ in range(len(extents) - len(self.options.block))))
-            if len(wanted) != len(extents) or any(
-                part not in range(extent) for part, extent in zip(wanted, extents, strict=True)
-            ):
-                raise InvalidKernelError(f"there is no block {self.options.block}: the grid is {tuple(extents)}")
-            numbers = [sum(part * math.prod(extents[:axis]) for axis, part in enumerate(wanted))]
-        numbered = Blocks(tuple(extents), numbers)
-        self._prepare_memory(kernel, count)
-        jobs = min(self.options.jobs, len(numbers)) if self._is_independent(kernel) else 1
+        blocks = blocks_of(self.program.name, extents, self.options.block)
+        self._prepare_memory(kernel, math.prod(extents))
+        jobs = min(self.options.jobs, len(blocks)) if self._is_independent(kernel) else 1
         if jobs > 1:
-            self._run_in_processes(kernel, numbered, jobs)
+            self._run_in_processes(kernel, blocks, jobs)
         else:
-            self._run_blocks(kernel, numbered)
+            self._run_blocks(kernel, blocks)
 
     def _prepare_memory(self, kernel: Kernel, blocks: int) -> None:
         """Decide which global buffers need an owner for each element, and let their views share it."""
@@ -251,12 +209,12 @@ class Launch:
         plans = (plan for plan in self.program.compiler.plans if plan.scope == "global" and plan.root is None)
         return not any(kernel.number in plan.written_in and kernel.number in plan.read_in for plan in plans)
 
-    def _run_blocks(self, kernel: Kernel, numbered: Blocks) -> None:
+    def _run_blocks(self, kernel: Kernel, blocks: Blocks) -> None:
         threads = np.arange(kernel.thread_count, dtype=np.int64)
         if kernel.synchronises_grid:
-            self._run_side_by_side(kernel, [self._frame(kernel, number, place, threads) for number, place in numbered])
+            self._run_side_by_side(kernel, [self._frame(kernel, number, place, threads) for number, place in blocks])
             return
-        for number, place in numbered:
+        for number, place in blocks:
             frame = self._frame(kernel, number, place, threads)
             with suppress(DeadlockError):
                 kernel.body(frame)
@@ -293,7 +251,7 @@ class Launch:
         for kind, event in block.non_finite.items():
             self.events.setdefault(kind, event)
 
-    def _run_in_processes(self, kernel: Kernel, numbered: Blocks, jobs: int) -> None:
+    def _run_in_processes(self, kernel: Kernel, blocks: Blocks, jobs: int) -> None:
         """Fork ``jobs`` processes that write outputs into shared memory and send their findings back."""
         shared = [
             plan for plan in self.program.compiler.plans if plan.root is None and kernel.number in plan.written_in
@@ -310,7 +268,7 @@ class Launch:
         processes = []
         for job in range(jobs):
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=self._work, args=(kernel, numbered.share(job, jobs), sender))
+            process = context.Process(target=self._work, args=(kernel, blocks.share(job, jobs), sender))
             process.start()
             sender.close()
             processes.append((process, receiver))
@@ -326,7 +284,7 @@ class Launch:
         for slot, written in flags.items():
             self.host.memory[slot].written = written if written is not None and not written.all() else None
 
-    def _work(self, kernel: Kernel, numbered: Blocks, sender: Any) -> None:
+    def _work(self, kernel: Kernel, blocks: Blocks, sender: Any) -> None:
         try:
             if "torch" in sys.modules:
                 # A forked process must not use the threads of its parent.
