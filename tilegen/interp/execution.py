@@ -291,7 +291,7 @@ class Launch:
                 sys.modules["torch"].set_num_threads(1)
             self.findings = Findings()
             self.events = {}
-            self._run_blocks(kernel, numbered)
+            self._run_blocks(kernel, blocks)
             sender.send((self.findings.collected(), self.events))
         except BaseException as error:  # sent to the parent, which raises it
             sender.send(error)
