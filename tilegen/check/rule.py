@@ -112,13 +112,15 @@ def rule(
 
 
 def spec_rule(
-    id: str, name: str, *, sentence: str, source: str, today: str = ""
+    id: str, name: str, *, sentence: str, source: str, today: str = "", of_family: bool = False
 ) -> Callable[[Callable[[Spec, str], Iterable[Obligation]]], Rule]:
     """Registers the decorated generator, which takes a spec and an architecture: what must hold before there is a
     plan."""
 
     def register(function: Callable[[Spec, str], Iterable[Obligation]]) -> Rule:
-        return _registered(Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True))
+        return _registered(
+            Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True, of_family=of_family)
+        )
 
     return register
 
