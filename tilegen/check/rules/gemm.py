@@ -410,7 +410,7 @@ def held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
     groups = [[fragment_registers(kernel, kernel.buffer(name)) for name in names] for names in _together(kernel)]
     if overhead is None or not all(isinstance(count, int) for counts in groups for count in counts):
         return None
-    return min(overhead + max(sum(counts) for counts in groups), plan.target.registers.per_thread)  # type: ignore[no-any-return]
+    return min(overhead + max(sum(counts) for counts in groups), plan.target.registers.per_thread)
 
 
 def _register_arithmetic(

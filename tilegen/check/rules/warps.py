@@ -135,8 +135,9 @@ def _agree(plan: TilePlan, kernel: KernelPlan, first: Gemm, other: Gemm) -> Obli
         texts = []
         for gemm, path in ((first, one), (other, two)):
             m, n, k, t = (value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
-            found = path(m, n, k, t).partition
-            texts.append(f"`{gemm.acc}`, {m} x {n}, is shared by {found.m} x {found.n} warps")
+            found = path(m, n, k, t)
+            assert isinstance(found, GemmPath)  # a refusal agrees with everything
+            texts.append(f"`{gemm.acc}`, {m} x {n}, is shared by {found.partition.m} x {found.partition.n} warps")
         return " and ".join(texts)
 
     at = first.decided_by[1] if len(first.decided_by) > 1 else "tile"
