@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -34,10 +35,11 @@ def call_once(modules: Rendered, dims: dict[str, int], dtype: str, tiles: dict[s
 
 def main() -> None:
     folder, text = sys.argv[1:]
-    for point in json.loads(text):
-        with imported(point["kernel"], Path(folder)) as modules:
-            error = call_once(modules, point["dims"], point["dtype"], point["tiles"])
-        print(f"tilegen: {json.dumps(point)} error {error:.3g}", flush=True)
+    for kernel, points in itertools.groupby(json.loads(text), key=lambda point: point["kernel"]):
+        with imported(kernel, Path(folder)) as modules:
+            for point in points:
+                error = call_once(modules, point["dims"], point["dtype"], point["tiles"])
+                print(f"tilegen: {json.dumps(point)} error {error:.3g}", flush=True)
 
 
 if __name__ == "__main__":
