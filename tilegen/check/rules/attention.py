@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilegen.check.claim import pointwise, text_at, value_at
+from tilegen.check.claim import value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.check.rules.gemm import path_of
 from tilegen.check.rules.shared_memory import is_runtime
 from tilegen.expr import any_of, at_most, ceil_div, divides, less, maximum, multiply, symbol, to_text
-from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.pipeline import planned_schedule, trip_count_ok
 from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, Reduce, Scope
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
-    from tilegen.lowering.instruction import GemmRefusal
     from tilegen.plan.model import Op, TilePlan
-
-    GemmOf = Callable[[int, int, int, int], GemmPath | GemmRefusal]
 
 
 @rule(
@@ -84,51 +78,6 @@ def _softmaxes(plan: TilePlan) -> Iterator[tuple[KernelPlan, Reduce]]:
         maxima = [op for op, _ in kernel.find(Reduce) if op.kind == "max" and op.src in scores]
         if maxima:
             yield kernel, maxima[0]
-
-
-@rule(
-    "D22",
-    "rows-divided-alike",
-    sentence="the products of a softmax give each warp the same rows",
-    source="tilelang src/op/parallel.cc: a row statistic has one layout, which the scores and the output both ask for",
-    severity=Severity.ERROR,
-    today="TileLang stops with `Layout infer conflict between row_max_before and rescale in T.Parallel loop`",
-    unless=("A3", "D3", "D4", "D5", "D8", "D11"),
-)
-def rows_divided_alike(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel, _ in _softmaxes(plan):
-        gemms = [gemm for gemm, _ in kernel.find(Gemm) if gemm.threads is None]
-        for gemm in gemms[1:]:
-            yield Obligation(
-                pointwise(
-                    partial(_alike, path_of(plan, gemms[0]), path_of(plan, gemm)),
-                    *(size for one in (gemms[0], gemm) for size in (one.m, one.n, one.k)),
-                    kernel.launch.threads,
-                ),
-                at="tile.threads",
-                label=text_of(_row_warps, plan, kernel, (gemms[0], gemm)),
-                parameter="threads",
-                related=("tile.policy", HEADS, KEYS),
-            )
-
-
-HEADS, KEYS = "tile.BLOCK_H", "tile.BLOCK_N"
-
-
-def _alike(one: GemmOf, other: GemmOf, m: int, n: int, k: int, m2: int, n2: int, k2: int, threads: int) -> bool:
-    found = one(m, n, k, threads), other(m2, n2, k2, threads)
-    rows = {path.partition.m for path in found if isinstance(path, GemmPath)}
-    return len(rows) < 2
-
-
-def _row_warps(values: Mapping[str, int], plan: TilePlan, kernel: KernelPlan, gemms: tuple[Gemm, Gemm]) -> str:
-    said = []
-    for gemm in gemms:
-        sizes = [value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, kernel.launch.threads)]
-        path = path_of(plan, gemm)(*sizes)
-        if isinstance(path, GemmPath):
-            said.append(f"`{gemm.acc}`, {sizes[0]} x {sizes[1]}, {path.partition.m} x {path.partition.n}")
-    return f"{text_at(kernel.launch.threads, values)} threads divide " + " and ".join(said) + " warps"
 
 
 def _does(kernel: KernelPlan, what: str) -> list[Elementwise]:

@@ -76,13 +76,14 @@ def bare(source: str) -> str:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     defined = {name: node for node in tree.body for name in _defines(node)}
-    needed, pending = set(), ["build"]
+    needed: set[ast.stmt] = set()
+    pending = ["build"]
     while pending:
-        node = defined.get(pending.pop())
-        if node is not None and node not in needed:
-            needed.add(node)
-            own = {inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)}
-            pending += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and inner.id not in own]
+        found = defined.get(pending.pop())
+        if found is not None and found not in needed:
+            needed.add(found)
+            own = {inner.arg for inner in ast.walk(found) if isinstance(inner, ast.arg)}
+            pending += [inner.id for inner in ast.walk(found) if isinstance(inner, ast.Name) and inner.id not in own]
     tree.body = [node for node in tree.body if node in needed]
     return ast.unparse(tree) + "\n"
 
