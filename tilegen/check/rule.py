@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 Explain = Callable[[Mapping[str, int]], str]
 
 
+def parameter_of(path: str) -> str | None:
+    """The tile parameter that a spec path names; None for another path."""
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
 def text_of(text: Callable[..., str], *args: Any) -> Explain:
     """A label that is worked out when it is needed: ``text(values, *args)`` at the values of a counterexample."""
     return lambda values: text(values, *args)
@@ -107,13 +112,15 @@ def rule(
 
 
 def spec_rule(
-    id: str, name: str, *, sentence: str, source: str, today: str = ""
+    id: str, name: str, *, sentence: str, source: str, today: str = "", of_family: bool = False
 ) -> Callable[[Callable[[Spec, str], Iterable[Obligation]]], Rule]:
     """Registers the decorated generator, which takes a spec and an architecture: what must hold before there is a
     plan."""
 
     def register(function: Callable[[Spec, str], Iterable[Obligation]]) -> Rule:
-        return _registered(Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True))
+        return _registered(
+            Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True, of_family=of_family)
+        )
 
     return register
 
