@@ -7,13 +7,13 @@ import pytest
 
 from tilegen.check.checker import check
 from tilegen.check.report import report_on
-from tilegen.cli._build import run as build_run  # noqa: F401  the command must import with the lock in place
 from tilegen.emit import stamp
 from tilegen.emit.artefacts import spec_entry
 from tilegen.emit.rendering import render
 from tilegen.plan.cases import cases
 from tilegen.spec import SpecError, load
 from tilegen.spec.find import lock_path
+from tilegen.spec.read_lock import WINNER as WINNER_KEYS
 from tilegen.tune.write_lock import lock_text, with_winner, without_class, write_lock
 
 SPECS = Path(__file__).parent.parent.parent / "specs"
@@ -142,3 +142,12 @@ def test_a_lock_without_winners_is_removed(spec):
     write_lock(lock_path(spec), "gemm_relu", ())
     assert not lock_path(spec).exists()
     assert load(spec).lock is None
+
+
+PAGE = (SPECS.parent / "docs/measuring.md").read_text()
+
+
+def test_the_lock_on_the_page_is_proved_and_every_key_of_a_winner_is_described(spec):
+    (text,) = [block.split("```")[0] for block in PAGE.split("```toml\n")[1:]]
+    assert check(load(locked(spec, text))).ok
+    assert all(f"`{key}`" in PAGE for key in WINNER_KEYS)

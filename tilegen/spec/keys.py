@@ -130,24 +130,6 @@ TESTS: dict[str, Key] = {
     "cases": Key({"type": "array", "items": _TABLE}, "golden cases: a value for each dim, and a dtype", True),
 }
 
-LOCK: dict[str, Key] = {
-    "winner": Key({"type": "array", "items": _TABLE}, "the tilings that were measured to be faster, first match"),
-}
-
-WINNER: dict[str, Key] = {
-    "target": Key(_STRING, "the chip that it was measured on", True),
-    "when": Key(_STRING, "the shapes that it serves", True),
-    "schedule": Key(_STRING, "the schedule"),
-    "tile": Key(_TABLE, "tile parameters, each one number, word or boolean", True),
-    "card": Key(_STRING, "the card that it was measured on"),
-    "dtype": Key(_STRING, "dtype of the first tensor in the measurement"),
-    "date": Key(_STRING, "day of the measurement"),
-    "shape": Key(_TABLE, "the shape that was measured"),
-    "us": Key({"type": "number"}, "microseconds of a call, with a cold L2"),
-    "ratio": Key({"type": "number"}, "how many times as fast as the rules of the spec, in one run"),
-    "versions": Key(_TABLE, "versions of the measurement"),
-}
-
 TOLERANCE: dict[str, Key] = {
     "atol": Key({"type": "number", "exclusiveMinimum": 0}, "absolute tolerance"),
     "rtol": Key({"type": "number", "exclusiveMinimum": 0}, "relative tolerance"),

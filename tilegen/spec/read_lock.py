@@ -12,13 +12,31 @@ from typing import Any
 
 from tilegen.spec import document as doc
 from tilegen.spec.diagnostic import SpecError
-from tilegen.spec.keys import LOCK, WINNER
+from tilegen.spec.keys import Key
 from tilegen.spec.model import Lock, Target, TileValue, Winner
 from tilegen.spec.read_tile import read_schedule, read_tile
 from tilegen.spec.reader import Reader
 from tilegen.spec.section import FamilySection
 
 MAX_WINNERS = 256
+
+LOCK: dict[str, Key] = {
+    "winner": Key({"type": "array"}, "the tilings that were measured to be faster, first match"),
+}
+
+WINNER: dict[str, Key] = {
+    "target": Key({"type": "string"}, "the chip that it was measured on", True),
+    "when": Key({"type": "string"}, "the shapes that it serves", True),
+    "schedule": Key({"type": "string"}, "the schedule"),
+    "tile": Key({"type": "object"}, "tile parameters, each one number, word or boolean", True),
+    "card": Key({"type": "string"}, "the card that it was measured on"),
+    "dtype": Key({"type": "string"}, "dtype of the first tensor in the measurement"),
+    "date": Key({"type": "string"}, "day of the measurement"),
+    "shape": Key({"type": "object"}, "the shape that was measured"),
+    "us": Key({"type": "number"}, "microseconds of a call, with a cold L2"),
+    "ratio": Key({"type": "number"}, "how many times as fast as the rules of the spec, in one run"),
+    "versions": Key({"type": "object"}, "versions of the measurement"),
+}
 
 
 def read_lock(
