@@ -116,7 +116,7 @@ def _constant(reader: Reader, path: doc.Path, value: TileValue | None) -> Any:
     use = value.rules[0].use
     if len(value.rules) > 1 or value.rules[0].when is not None or hasattr(use, "free_symbols"):
         help = "one number, word or boolean; another shape class is another [[winner]]"
-        reader.error("spec-not-constant", "a value of a winner is fixed", path, help=help)
+        reader.error("lock-not-constant", "a value of a winner is fixed", path, help=help)
         return None
     return use
 
