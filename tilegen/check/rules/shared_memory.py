@@ -58,9 +58,9 @@ def shared_arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, i
         shape = " x ".join(text_at(extent, values) for extent in buffer.shape)
         stages = "" if buffer.stages == 1 else f"{text_at(buffer.stages, values)} stages x "
         terms.append(f"{name} {stages}{shape} x {buffer.itemsize} B = {text_at(buffer.nbytes, values)}")
-    static = static_shared_bytes(kernel)
-    if static:
-        terms.append(f"barriers {static}")
+    static = value_at(static_shared_bytes(kernel), values)
+    if static != 0:
+        terms.append(f"barriers {to_text(static)}")
     total = value_at(shared_bytes(kernel, plan.target), values) + static
     over = "" if not isinstance(total, int) else f", {total - cap} over" if total > cap else f", {cap - total} left"
     return "; ".join(terms) + f"\ntogether {to_text(total)} B; {plan.target.name} gives a block {cap} B{over}"
