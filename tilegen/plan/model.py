@@ -234,7 +234,7 @@ class KernelPlan:
     launch: Launch
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
-    barriers: int = 0
+    barriers: Size = 0
     named_barriers: tuple[int, ...] = ()
     requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
@@ -257,6 +257,10 @@ class KernelPlan:
         if kind not in self._by_kind:
             self._by_kind[kind] = tuple((op, loops) for op, loops in self._walked if isinstance(op, kind))
         return iter(self._by_kind[kind])
+
+    def loops(self) -> Iterator[Loop]:
+        """Every loop, an outer one before those inside it."""
+        return (op for op, _ in self.find(Loop))
 
     @cached_property
     def _by_name(self) -> dict[str, Buffer]:
@@ -318,3 +322,8 @@ class TilePlan:
     @property
     def tiles(self) -> Mapping[str, Any]:
         return self.case.tiles
+
+    @property
+    def dynamic_dims(self) -> frozenset[str]:
+        """The dims that only a call knows."""
+        return frozenset(dim.name for dim in self.spec.dims if dim.dynamic)
