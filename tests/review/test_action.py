@@ -137,9 +137,9 @@ def test_a_refuted_proof_is_marked_on_its_line_and_fails_the_job(runner: Runner)
     at(runner, "domain_widened_past_a_proof", "domain_widened_past_a_proof~1")
     checked = runner.run("Check")
     assert checked.returncode == 0
-    assert "::error title=TG-F19 row-16-bytes,file=specs/norm.toml,line=6" in checked.stdout
+    assert "::error title=TG-A5 grid-limits,file=specs/linear.toml,line=8" in checked.stdout
     sarif = json.loads(Path(runner.outputs["check"]["sarif"]).read_text())
-    assert [result["ruleId"] for result in sarif["runs"][0]["results"]] == ["TG-F19"]
+    assert [result["ruleId"] for result in sarif["runs"][0]["results"]] == ["TG-A5"]
     verdict = runner.all()
     assert verdict.returncode != 0
     assert "tilegen check: findings" in verdict.stdout

@@ -74,11 +74,12 @@ def test_a_rename_does_not_hide_what_else_changed(repository: Path) -> None:
 def test_a_domain_widened_past_a_proof_names_the_rule_and_a_counterexample(repository: Path) -> None:
     kernel = changes("domain_widened_past_a_proof")
     (rule,) = said(kernel, "rule")
-    assert "TG-F19" in rule["text"]
+    assert "TG-A5" in rule["text"]
     assert "newly refuted" in rule["text"]
-    assert "smallest: C = 4" in rule["details"]
-    assert rule["line"] == 6
-    assert said(kernel, "domain")[0]["text"].startswith("C wider")
+    # 64 rows a block, 65,535 blocks along y: the first row that does not fit.
+    assert f"smallest: M = {64 * 65_535 + 1}" in rule["details"]
+    assert rule["line"] == 8
+    assert said(kernel, "domain")[0]["text"].startswith("M wider")
     assert kernel["exit"] == 1
 
 
