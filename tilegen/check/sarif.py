@@ -58,11 +58,11 @@ def _rule(diagnostic: Diagnostic) -> dict[str, Any]:
         if rule is not None:
             described["shortDescription"] = {"text": rule.sentence}
             described["fullDescription"] = {"text": f"{rule.sentence}. {rule.today}".rstrip(". ") + "."}
-            described["help"] = {"text": _help(rule, mark=""), "markdown": _help(rule, mark="**")}
+            described["help"] = {"text": rule_help(rule, mark=""), "markdown": rule_help(rule, mark="**")}
     return described
 
 
-def _help(rule: Rule, *, mark: str) -> str:
+def rule_help(rule: Rule, *, mark: str) -> str:
     """What a code host shows beside a finding: the rule, what happens without it, its source, and a refused example."""
     from tilegen.check.examples import examples
 
