@@ -171,11 +171,18 @@ def _import_ahead() -> None:
 
 
 def _checked(path: str, data: Texts) -> Report:
+    return report_of(path, *data)
+
+
+def report_of(path: str, data: bytes, lock: bytes | None = None) -> Report:
+    """The report on the spec in ``data``, which stands at ``path`` or will, with what its lock holds; nothing is read from
+    there, nor kept.
+    """
     from tilegen.check.checker import check
     from tilegen.spec import load_bytes
 
     try:
-        spec = load_bytes(data[0], path, data[1])
+        spec = load_bytes(data, path, lock)
     except SpecError as error:
         return Report(path, "", error.diagnostics)
     verdict = check(spec)
