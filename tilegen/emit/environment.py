@@ -34,6 +34,7 @@ def environment() -> ImmutableSandboxedEnvironment:
         domain_entry=layout.domain_entry,
         list_text=layout.list_text,
         mapping_text=layout.mapping_text,
+        shapes_text=layout.shapes_text,
         sum_text=layout.sum_text,
     )
     return found

@@ -13,6 +13,19 @@ def tuple_text(items: Sequence[str]) -> str:
     return f"({quoted[0]},)" if len(quoted) == 1 else f"({', '.join(quoted)})"
 
 
+def values_text(values: Sequence[object]) -> str:
+    """``(1, 2)`` or ``(1,)``."""
+    return f"({values[0]},)" if len(values) == 1 else str(tuple(values))
+
+
+def shapes_text(head: str, shapes: Sequence[Sequence[int]]) -> str:
+    """``head((1, 2), (3, 4))``, one shape a line where it does not fit."""
+    flat = head + values_text([values_text(shape) for shape in shapes]).replace("'", "")
+    if len(flat) <= WIDTH:
+        return flat
+    return f"{head}(\n" + "".join(f"    {values_text(shape)},\n" for shape in shapes) + ")"
+
+
 def dict_text(pairs: Sequence[tuple[str, str]], indent: int) -> str:
     """``dict(a=1, b=2)``, one pair a line where the whole does not fit after ``return`` at ``indent``."""
     flat = "dict(" + ", ".join(f"{name}={value}" for name, value in pairs) + ")"

@@ -156,7 +156,10 @@ class Tolerance(_Value):
 
 
 class Spec(_Value):
-    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file."""
+    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file.
+
+    `shapes` are the static dims of what is built ahead, in increasing order; empty if every combination of `values` is.
+    """
 
     path: str
     sha256: str
@@ -166,6 +169,7 @@ class Spec(_Value):
     schedule: TileValue | None = None
     doc: str = ""
     dims: tuple[Dim, ...]
+    shapes: tuple[dict[str, int], ...] = ()
     tensors: tuple[Tensor, ...]
     scalars: tuple[Scalar, ...] = ()
     compute: Compute

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tilegen.emit.format import values_text
 from tilegen.emit.tiles import tile_tables
 from tilegen.expr import formula_to_torch
 from tilegen.families.attention import combine, delayed
@@ -70,7 +71,7 @@ def _widths(spec: Spec) -> str:
 
 def _values(spec: Spec, name: str) -> str:
     values = listed_values(spec.dim(name))
-    return f"({values[0]},)" if len(values) == 1 else str(values)
+    return values_text(values)
 
 
 def golden_cases(spec: Spec) -> list[dict[str, Any]]:
