@@ -31,7 +31,9 @@ def compile_keys(source: str, arch: str, dims: Mapping[str, list[int]]) -> list[
 def cache_key(source: str, key: Mapping[str, Any]) -> str:
     from tilegen.verify.ptxas import nvcc_version
 
-    return cache.digest("library", source, dict(key), version("tilelang"), nvcc_version(), cache.package_digest())
+    return cache.digest(
+        "library", source, dict(key), version("tilelang"), nvcc_version(), cache.package_digest(("aot", "targets"))
+    )
 
 
 def compile_library(source: str, key: dict[str, Any], label: str) -> dict[str, Any]:
@@ -129,7 +131,7 @@ def host_command() -> list[str]:
     """nvcc hands a C file to the host compiler and knows where cuda.h lies; nothing of the CUDA runtime is linked."""
     from tilegen.verify.ptxas import nvcc
 
-    options = ["-shared", "-cudart", "none", "-Xcompiler", "-O2,-fPIC,-fvisibility=hidden,-Wall,-Wno-unused-variable", "-Xlinker", "-s"]
+    options = ["-shared", "-cudart", "none", "-Xcompiler", "-O2,-fPIC,-fvisibility=hidden,-Wall", "-Xlinker", "-s"]
     return [nvcc() or "nvcc", *options, "launcher.c", "-o", "kernel.so", "-ldl", "-lpthread"]
 
 

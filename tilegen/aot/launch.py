@@ -91,7 +91,7 @@ def read_launch(prim_func: Any, host_mod: Any, device_mod: Any) -> Launch:
     devices = {str(function.attrs["global_symbol"]): function for function in device_mod.functions.values()}
     calls, bound = _calls(host.body, set(devices))
     parameters = _parameters(prim_func)
-    names = {parameter.name: parameter.c_name for parameter in parameters}
+    names = {parameter.name: f"given->{parameter.c_name}" for parameter in parameters}
 
     def text(expr: Any) -> str:
         return c_text(expr, names, bound)
@@ -201,7 +201,9 @@ def _kernel(device: Any, args: Any, described: set[str], text: Any) -> Kernel:
     if "use_cooperative_groups" in attrs and bool(attrs["use_cooperative_groups"]):
         raise UnsupportedError(f"{name} is a cooperative launch")
     passed, launched = args[: len(device.params)], args[len(device.params) :]
-    arguments = tuple(_argument(value, param, described, text) for value, param in zip(passed, device.params, strict=True))
+    arguments = tuple(
+        _argument(value, param, described, text) for value, param in zip(passed, device.params, strict=True)
+    )
     tags = [str(tag) for tag in attrs["tirx.kernel_launch_params"]]
     extents = dict(zip((tag for tag in tags if tag[-2:] in (".x", ".y", ".z")), launched, strict=False))
     values = {tag: text(value) for tag, value in extents.items()}
@@ -229,7 +231,9 @@ def _three(values: Mapping[str, str], prefix: str) -> tuple[str, str, str]:
     return x, y, z
 
 
-def _used(parameters: list[Parameter], maps: tuple[TensorMap, ...], kernels: tuple[Kernel, ...]) -> tuple[Parameter, ...]:
+def _used(
+    parameters: list[Parameter], maps: tuple[TensorMap, ...], kernels: tuple[Kernel, ...]
+) -> tuple[Parameter, ...]:
     """Every argument of the prim_func, and the dims that something depends on: others need not be passed."""
     texts = [field for entry in maps for field in (entry.address, *entry.shape, *entry.strides)]
     texts += [field for entry in kernels for field in (*entry.grid, *entry.block)]

@@ -36,14 +36,14 @@ def _values(kernel: Kernel, launch: Launch) -> tuple[list[tuple[str, str, str]],
 
     An argument that the launcher was given as it is, or a tensor map, needs no variable.
     """
-    given = {parameter.c_name: parameter.c_type for parameter in launch.parameters}
+    given = {f"given->{parameter.c_name}": parameter.c_type for parameter in launch.parameters}
     declared: list[tuple[str, str, str]] = []
     found = []
     for argument in kernel.arguments:
         if argument.c_type == "CUtensorMap":
             found.append(f"&{argument.text}")
         elif given.get(argument.text) == argument.c_type:
-            found.append(f"(void*)&given->{argument.text}")
+            found.append(f"(void*)&{argument.text}")
         else:
             declared.append((argument.c_type, f"value_{len(declared)}", argument.text))
             found.append(f"&{declared[-1][1]}")
