@@ -60,7 +60,7 @@ def plans(spec: Spec) -> Iterator[TilePlan]:
 def check(spec: Spec) -> Verdict:
     """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all."""
     started = time.perf_counter()
-    results, count = list(_settle_spec(spec)), 0
+    results, count = list(settle_spec(spec)), 0
     if all(result.outcome.proved for result in results):
         for plan, settled in settle(spec):
             results += settled
@@ -81,7 +81,7 @@ def check(spec: Spec) -> Verdict:
 
 def spec_findings(spec: Spec) -> list[Diagnostic]:
     """What keeps a spec from being planned at all; empty where its tile values are always defined."""
-    return findings(spec, _settle_spec(spec))
+    return findings(spec, settle_spec(spec))
 
 
 def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
@@ -107,8 +107,8 @@ def _without_consequences(results: Iterable[Result]) -> Iterator[Result]:
     return (result for result in results if result.outcome.proved or not refuted.intersection(result.rule.unless))
 
 
-def _settle_spec(spec: Spec) -> Iterator[Result]:
-    """The rules over the spec, each only where those before it hold: a later one could not be asked otherwise."""
+def settle_spec(spec: Spec) -> Iterator[Result]:
+    """The rules over the spec, settled, each only where those before it hold: a later one could not be asked otherwise."""
     domain = domain_of(spec)
     for rule in spec_rules():
         failed = False

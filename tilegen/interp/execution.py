@@ -20,6 +20,7 @@ from tilegen.interp.coroutines import DeadlockError, run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.lanes import as_scalar
+from tilegen.interp.layouts import layout_findings
 from tilegen.interp.loading import to_prim_func
 from tilegen.interp.memory import Storage, Watch
 from tilegen.interp.number_formats import Array, is_float
@@ -95,6 +96,9 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
     bound, dims = bind(program, inputs, host, options.seed, options.diagnostics)
     for plan in program.workspaces:
         program.compiler.allocate(plan, host, options.diagnostics)
+    if options.diagnostics:
+        for finding in layout_findings(program.compiler.layouts, program.compiler.axes, host):
+            findings.keep((finding.kind, finding.buffer), finding)
     events: dict[str, Event] = {}
     launch = Launch(program, host, findings, events, options)
     for step in program.steps:

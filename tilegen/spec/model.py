@@ -195,6 +195,11 @@ class Spec(_Value):
         """True if the file itself gives the value at `path`."""
         return parse_path(path) in self._document.places
 
+    @property
+    def document_values(self) -> dict[str, Any]:
+        """The file as plain TOML values."""
+        return self._document.values
+
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""
         dim: Dim = _named(self.dims, name)
