@@ -40,9 +40,7 @@ def sm_count_of(index):
 
 # What every call asks for; torch's public functions for it build objects around these.
 current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-raw_stream = getattr(
-    torch._C, "_cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream
-)
+raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream)
 
 
 def tilelang_target(arch):

@@ -14,8 +14,6 @@ import time
 import warnings
 from pathlib import Path
 
-import torch
-
 from ._runtime import raw_stream, tilelang_target
 
 ABI = 1
@@ -206,7 +204,7 @@ class Library:
         dims = [shapes[tensor][axis] for tensor, axis in self._dims]
 
         def launch(*arguments):
-            values = [value.data_ptr() if tensor else value for value, tensor in zip(arguments, tensors)]
+            values = [value.data_ptr() if tensor else value for value, tensor in zip(arguments, tensors, strict=True)]
             if run(pack(index, raw_stream(index), *values, *dims)):
                 fail()
 
