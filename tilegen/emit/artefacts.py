@@ -23,6 +23,7 @@ SOURCES = (
     "_launching.py",
     "_runtime.py",
     "api.py",
+    "dispatch.py",
     "kernel.py",
     "reference.py",
 )

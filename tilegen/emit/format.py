@@ -87,3 +87,24 @@ def domain_entry(name: str, condition: str, words: str) -> str:
     if 4 + len(flat) <= WIDTH:
         return flat
     return f'"{name}": (\n        lambda {name}: {condition},\n        "{words}",\n    ),'
+
+
+def all_text(head: str, names: Sequence[str]) -> str:
+    """``head["a", "b"]`` with the names sorted as linters sort ``__all__``."""
+    return list_text(head, [f'"{name}"' for name in sorted(names)], 0)
+
+
+def condition_text(head: str, terms: Sequence[str], word: str, tail: str, indent: int) -> str:
+    """``head(a and b)tail``; the terms below it where they do not fit, one a line where these do not fit either."""
+    flat = f" {word} ".join(terms)
+    if indent + len(f"{head}({flat}){tail}") <= WIDTH:
+        return f"{head}({flat}){tail}"
+    inner = " " * (indent + 4)
+    if len(inner) + len(flat) > WIDTH:
+        flat = f"\n{inner}{word} ".join(terms)
+    return f"{head}(\n{inner}{flat}\n" + " " * indent + f"){tail}"
+
+
+def attribute_text(name: str, attribute: str) -> str:
+    """``name.attribute``."""
+    return f"{name}.{attribute}"

@@ -49,6 +49,7 @@ def render(spec: Spec) -> Rendering:
     files = {
         "kernel.py": render_template(f"{folder}/kernel.py.jinja", context),
         "api.py": render_template(f"{folder}/api.py.jinja", context),
+        "dispatch.py": render_template("shared/dispatch.jinja", context),
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
@@ -111,6 +112,10 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "namespace": f"tilegen_{spec.sha256[:12]}",
         "total": all(_is_total(table) for table in tables),
         "dispatch_arguments": dispatch_arguments(spec),
+        "preferred": [
+            (True if rule.when is None else to_python(rule.when), rule.when_text or "it is there", rule.call)
+            for rule in spec.dispatch
+        ],
         "static_dims": tuple(dim.name for dim in spec.dims if not dim.dynamic),
         "dynamic_dims": tuple(dim.name for dim in spec.dims if dim.dynamic),
         "declared": tuple((dim.name, declared_python(dim), declared_text(dim)) for dim in spec.dims),

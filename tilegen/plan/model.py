@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -240,20 +241,34 @@ class KernelPlan:
     predicted: Mapping[str, Any] = field(default_factory=dict)
 
     def buffer(self, name: str) -> Buffer:
-        for buffer in self.buffers:
-            if buffer.name == name:
-                return buffer
-        raise KeyError(f"kernel {self.name} has no buffer {name}")
+        if name not in self._by_name:
+            raise KeyError(f"kernel {self.name} has no buffer {name}")
+        return self._by_name[name]
 
     def scope(self, scope: Scope) -> tuple[Buffer, ...]:
         return tuple(buffer for buffer in self.buffers if buffer.scope is scope)
 
     def ops(self) -> Iterator[tuple[Op, tuple[Loop, ...]]]:
         """Every operation with the loops around it, outermost first."""
-        yield from _walk(self.body, ())
+        return iter(self._walked)
 
     def find(self, kind: type) -> Iterator[tuple[Any, tuple[Loop, ...]]]:
-        return ((op, loops) for op, loops in self.ops() if isinstance(op, kind))
+        """Every operation of one kind with the loops around it. Rules ask for the same few kinds over and over."""
+        if kind not in self._by_kind:
+            self._by_kind[kind] = tuple((op, loops) for op, loops in self._walked if isinstance(op, kind))
+        return iter(self._by_kind[kind])
+
+    @cached_property
+    def _by_name(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in reversed(self.buffers)}
+
+    @cached_property
+    def _walked(self) -> tuple[tuple[Op, tuple[Loop, ...]], ...]:
+        return tuple(_walk(self.body, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type, tuple[tuple[Any, tuple[Loop, ...]], ...]]:
+        return {}
 
 
 def _walk(body: tuple[Op, ...], loops: tuple[Loop, ...]) -> Iterator[tuple[Op, tuple[Loop, ...]]]:

@@ -7,12 +7,13 @@ not validated again here.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from tilegen.expr import Condition, Range, Size, evaluate, narrowed
-from tilegen.spec.document import Document, parse_path
+from tilegen.spec.document import Document, parse_path, spell_path
 from tilegen.spec.section import Compute, FamilySection
 from tilegen.spec.source import Span
 
@@ -200,6 +201,12 @@ class Spec(_Value):
         """The file as plain TOML values."""
         return self._document.values
 
+    @property
+    def document_paths(self) -> Iterator[str]:
+        """The path of every key and value of the file, in its order, parents first where they begin together."""
+        places = sorted(self._document.places, key=lambda path: (self._document.key_span(path), len(path)))
+        return (spell_path(path) for path in places)
+
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""
         dim: Dim = _named(self.dims, name)
@@ -230,7 +237,8 @@ class Spec(_Value):
     @property
     def section(self) -> FamilySection:
         """The family's section, of the variant if there is one."""
-        return self._section
+        # Asked for in every case of every target; pydantic's way to a private attribute is 20 times as long.
+        return self.__pydantic_private__["_section"]  # type: ignore[index, no-any-return]
 
 
 def _named(values: Any, name: str) -> Any:

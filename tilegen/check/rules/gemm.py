@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
@@ -24,6 +25,7 @@ from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
+    from tilegen.targets import Target
 
 
 def _gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
@@ -35,22 +37,24 @@ def _gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
 
 def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
     """What a gemm becomes, as a function of its M, N, K and threads."""
+    kind = (gemm.policy, gemm.dtype, gemm.accum, gemm.transpose_a, gemm.transpose_b)
+    return lambda m, n, k, threads: _path(plan.target, m, n, k, threads, *kind)
 
-    def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
-        return gemm_path(
-            plan.target,
-            m,
-            n,
-            k,
-            threads,
-            gemm.policy,  # type: ignore[arg-type]
-            gemm.dtype,
-            gemm.accum,
-            transpose_a=gemm.transpose_a,
-            transpose_b=gemm.transpose_b,
-        )
 
-    return path
+@lru_cache(maxsize=65_536)
+def _path(
+    target: Target,
+    m: int,
+    n: int,
+    k: int,
+    threads: int,
+    policy: Any,
+    dtype: str,
+    accum: str,
+    transpose_a: bool,
+    transpose_b: bool,
+) -> GemmPath | GemmRefusal:
+    return gemm_path(target, m, n, k, threads, policy, dtype, accum, transpose_a=transpose_a, transpose_b=transpose_b)
 
 
 def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, ...]:
@@ -82,11 +86,11 @@ def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Itera
             label=label,
             parameter=_parameter(at),
             related=tuple(dict.fromkeys(keys[1:])),
-            help=_partition_help(plan, gemm, threads) if id == "D3" else (),
+            help=partial(_partition_help, plan, gemm) if id == "D3" else (),
         )
 
 
-def _partition_help(plan: TilePlan, gemm: Gemm, threads: Size) -> tuple[str, ...]:
+def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     if not all(isinstance(size, int) for size in (gemm.m, gemm.n)):
         return ()
     warp = plan.target.launch.warp_size

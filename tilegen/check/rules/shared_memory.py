@@ -29,12 +29,13 @@ def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
     cap = plan.target.shared_memory.per_block
     for kernel in plan.kernels:
         dynamic, static = shared_bytes(kernel, plan.target), static_shared_bytes(kernel)
+        at, *others = _deciding(kernel)
         yield Obligation(
             at_most(dynamic + static, cap),
-            at=_deciding(kernel)[0],
+            at=at,
             label=text_of(lambda values, k: _arithmetic(plan, k, values), kernel),
-            parameter=_parameter(kernel),
-            related=_deciding(kernel)[1:],
+            parameter=at.removeprefix("tile.") if at.startswith("tile.") else None,
+            related=tuple(others),
         )
 
 
@@ -47,11 +48,6 @@ def _deciding(kernel: KernelPlan) -> tuple[str, ...]:
     for buffer in kernel.scope(Scope.SHARED):
         found += [path for path in buffer.decided_by if path not in found]
     return tuple(found) or ("tile",)
-
-
-def _parameter(kernel: KernelPlan) -> str | None:
-    path = _deciding(kernel)[0]
-    return path.removeprefix("tile.") if path.startswith("tile.") else None
 
 
 def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -> str:

@@ -31,6 +31,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     return {
         "title": f"{spec.kernel}: MLA decode, one query a sequence over a latent cache; B and S dynamic.",
         "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up"),
+        "dispatch": _dispatch(),
         "accum": compute.accum,
         "scale": formula_to_torch(compute.scale.expr, {}),
         "scale_text": compute.scale.text,
@@ -55,6 +56,22 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "widths": _widths(spec),
         "widths_defaults": ", ".join(_default(spec, name) for name in ("D_nope", "D_rope")),
         "key_block": max(case.tiles["BLOCK_N"] for case in cases),
+    }
+
+
+def _dispatch() -> dict[str, Any]:
+    """How the functions of dispatch.py take their arguments, and read the dims off them."""
+    inputs = ["q_nope", "q_pe", "kv"]
+    options = {"seq_lens": None, "scale": None, "num_split": None, "out": None, "return_lse": False}
+    return {
+        "first": "q_nope",
+        "inputs": inputs,
+        "parameters": [*inputs, "*", *(f"{name}={default}" for name, default in options.items())],
+        "passed": [*inputs, *(f"{name}={name}" for name in options)],
+        "passes_out": False,
+        "dims": ("B", "H", "S", "D_nope", "D_rope"),
+        "tolerance": "tolerance",
+        "sizes": "(B, H, D_nope), S, D_rope = q_nope.shape, kv.shape[1], q_pe.shape[2]",
     }
 
 

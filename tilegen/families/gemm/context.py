@@ -83,9 +83,20 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     shapes = {"a": rows, "b": shape_text(spec.tensor("b")), "c": "(M, N)" if is_transposed(spec, "a") else "(..., N)"}
     check = {"N": "(N,)", "M": "(M,)", "M N": "(*rows, N)"}
     kinds = {tensor.name: " ".join(to_python(extent) for extent in tensor.shape) for tensor in extra}
+    called_with = [*inputs, *(scalar.name for scalar in scalars)]
     return {
         "inputs": inputs,
-        "called_with": [*inputs, *(scalar.name for scalar in scalars)],
+        "called_with": called_with,
+        "dispatch": {
+            "first": "a",
+            "inputs": inputs,
+            "parameters": [*called_with, "*", "out=None"],
+            "passed": called_with,
+            "passes_out": True,
+            "dims": ("M", "N", "K"),
+            "tolerance": "tolerance",
+            "sizes": _sizes(spec),
+        },
         "typed_inputs": [
             *(f"{name}: torch.Tensor" for name in inputs),
             *(f"{scalar.name}: {'float' if scalar.dtype.startswith('float') else 'int'}" for scalar in scalars),
@@ -136,6 +147,14 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
         if is_transposed(spec, "a")
         else "(*a.shape[:-1], b.shape[{}])".format(0 if is_transposed(spec, "b") else 1),
     }
+
+
+def _sizes(spec: Spec) -> str:
+    """The statement that reads M, N and K off the operands."""
+    columns = f"b.shape[{0 if is_transposed(spec, 'b') else 1}]"
+    if is_transposed(spec, "a"):
+        return f"(K, M), N = a.shape, {columns}"
+    return f"(M, K), N = a.shape if a.ndim == 2 else _runtime.flattened(a), {columns}"
 
 
 WORKSPACE = {"stream_k": "(BLOCK_M, BLOCK_N)", "skinny": "(BLOCK_N, BLOCK_M)"}

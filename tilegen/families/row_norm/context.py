@@ -54,8 +54,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
 
 
 def public(spec: Spec) -> tuple[str, ...]:
-    names = (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up")
-    return (*names, f"{spec.kernel}_dispatch", "explain_dispatch") if spec.dispatch else names
+    return (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up")
 
 
 def element_names(spec: Spec, read: tuple[Tensor, ...], statistics: list[str]) -> dict[str, str]:
@@ -144,6 +143,7 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
         return "(x.dtype,)" if follows else f"(torch.{spec.dtypes(name)[0]},)"
 
     names = list(kinds)
+    accum = spec.compute.accum  # type: ignore[attr-defined]
     out = spec.tensor("y")
     return {
         "inputs": names,
@@ -166,10 +166,18 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
         "outside_arguments": ", ".join(
             f"x.new_zeros({ {'M C': '(64, 24)', 'C': '24', 'M': '64'}[kind] })" for kind in kinds.values()
         ),
-        "preferred": [
-            (to_python(rule.when) if rule.when is not None else "True", rule.when_text or "every shape", rule.call)
-            for rule in spec.dispatch
-        ],
+        "dispatch": {
+            "first": "x",
+            "inputs": names,
+            "parameters": [*names, "*", "out=None"],
+            "passed": names,
+            "passes_out": True,
+            "dims": ("M", "C"),
+            "tolerance": "rounded(expected, tolerance, out.dtype)",
+            "sizes": "M, C = x.shape if x.ndim == 2 else _runtime.flattened(x)",
+        },
+        "eager_accum": "float64" if accum == "float64" else "float32",
+        "eager_cast": "double" if accum == "float64" else "float",
         "column_inputs": [name for name, kind in kinds.items() if kind == "C"],
         "row_inputs": [name for name, kind in kinds.items() if kind == "M"],
         "uses_m": "M" in {symbol.name for symbol in spec.compute.y.expr.free_symbols},  # type: ignore[attr-defined]
