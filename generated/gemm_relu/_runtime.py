@@ -6,6 +6,7 @@ This file is the same beside every kernel. It needs torch, and tilelang to compi
 import functools
 import importlib
 import math
+import threading
 import warnings
 
 import torch
