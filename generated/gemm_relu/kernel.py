@@ -649,4 +649,5 @@ def _sizes(names, listed, dims):
     if len(names) == 1:
         return dims[names[0]]
     columns = zip(*listed, strict=True)
-    return itertools.product(*(dims.get(name, sorted(set(column))) for name, column in zip(names, columns, strict=True)))
+    given = [dims.get(name, sorted(set(column))) for name, column in zip(names, columns, strict=True)]
+    return itertools.product(*given)
