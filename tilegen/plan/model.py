@@ -234,7 +234,7 @@ class KernelPlan:
     launch: Launch
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
-    barriers: int = 0
+    barriers: Size = 0
     named_barriers: tuple[int, ...] = ()
     requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
@@ -322,3 +322,8 @@ class TilePlan:
     @property
     def tiles(self) -> Mapping[str, Any]:
         return self.case.tiles
+
+    @property
+    def dynamic_dims(self) -> frozenset[str]:
+        """The dims that only a call knows."""
+        return frozenset(dim.name for dim in self.spec.dims if dim.dynamic)
