@@ -78,6 +78,7 @@ def test_the_tree_holds_the_kernel_its_wrapper_tests_goldens_and_a_manifest(buil
         "row_scale/_launching.py",
         "row_scale/_runtime.py",
         "row_scale/api.py",
+        "row_scale/dispatch.py",
         "row_scale/golden/facts.json",
         "row_scale/golden/float16-M5-C64.npy",
         "row_scale/kernel.py",
