@@ -136,7 +136,7 @@ def _check_all(specs: Mapping[Path, bytes], progress: Callable[[Path], None]) ->
     if workers < 2 or threading.active_count() > 1:
         for path, data in specs.items():
             progress(path)
-            yield path, _checked(str(path), data)
+            yield path, report_of(str(path), data)
         return
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -144,7 +144,7 @@ def _check_all(specs: Mapping[Path, bytes], progress: Callable[[Path], None]) ->
     _import_ahead()
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
         names = [str(path) for path in specs]
-        for path, report in zip(specs, pool.map(_checked, names, specs.values(), chunksize=2), strict=True):
+        for path, report in zip(specs, pool.map(report_of, names, specs.values(), chunksize=2), strict=True):
             progress(path)
             yield path, report
 
@@ -164,7 +164,8 @@ def _import_ahead() -> None:
         family(name)
 
 
-def _checked(path: str, data: bytes) -> Report:
+def report_of(path: str, data: bytes) -> Report:
+    """The report on the spec in ``data``, which stands at ``path`` or will; nothing is read from there, nor kept."""
     from tilegen.check.checker import check
     from tilegen.spec import load_bytes
 
