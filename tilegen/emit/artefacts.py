@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from tilegen.verify.pipeline import Verified
 
 MANIFEST = "manifest.json"
-SOURCES = ("__init__.py", "_golden.py", "_runtime.py", "api.py", "dispatch.py", "kernel.py", "reference.py")
+SOURCES = (
+    "__init__.py",
+    "_compiled.py",
+    "_golden.py",
+    "_launching.py",
+    "_runtime.py",
+    "api.py",
+    "dispatch.py",
+    "kernel.py",
+    "reference.py",
+)
 
 
 def sha256(content: bytes) -> str:

@@ -53,6 +53,8 @@ def render(spec: Spec) -> Rendering:
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
+        "_compiled.py": support("compiled.py"),
+        "_launching.py": support("launching.py"),
         "_runtime.py": support("runtime.py"),
         "_golden.py": support("golden.py"),
     }
