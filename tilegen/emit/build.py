@@ -85,7 +85,7 @@ def build(
         tuple(sorted(name for name in tree.keys() & old.keys() if tree[name] != old[name])),
         tuple(sorted(old.keys() - tree.keys())),
         tuple(diagnostics),
-        sum(len(entries) for entries in verified.values()),
+        sum(len({entry.job.name for entry in entries}) for entries in verified.values()),
     )
 
 
@@ -111,12 +111,12 @@ def _jobs(spec: Spec, rendering: Rendering, depth: Depth, targets: tuple[str, ..
         if targets and target.arch not in targets:
             continue
         found = list(instances(spec, target.arch))
-        representatives = {id(instance) for instance in _representatives(found)}
-        for instance in found:
-            recorded = id(instance) in representatives
-            if recorded or depth == "all":
-                key = compile_key(instance, parameters)
-                yield Job(instance, rendering.files["kernel.py"], key, recorded)
+        representatives = _representatives(found)
+        recorded = [compile_key(instance, parameters) for instance in representatives]
+        # Cases that differ in what is no compile key, like the number of splits, share one kernel.
+        for instance in found if depth == "all" else representatives:
+            key = compile_key(instance, parameters)
+            yield Job(instance, rendering.files["kernel.py"], key, key in recorded)
 
 
 def _cases(spec: Spec) -> Any:
@@ -126,17 +126,16 @@ def _cases(spec: Spec) -> Any:
 
 
 def _representatives(found: list[Instance]) -> list[Instance]:
-    """What is lowered at least of a target's instances: the first of each case, and of each choice of dtypes."""
+    """What is lowered at least of a target's instances: the first of each case, of each role, of each choice of dtypes."""
     chosen: list[Instance] = []
-    seen_cases: set[tuple[Any, ...]] = set()
-    seen_dtypes: set[tuple[str, ...]] = set()
+    seen: set[tuple[Any, ...]] = set()
     for instance in found:
-        case = (instance.case.winner, *sorted(instance.case.chosen.items()))
-        dtypes = tuple(instance.dtypes.values())
-        if case not in seen_cases or dtypes not in seen_dtypes:
+        case = ("case", instance.case.winner, *sorted(instance.case.chosen.items()))
+        role = ("role", instance.tiles["schedule"], *instance.role.items())
+        dtypes = ("dtypes", *instance.dtypes.values())
+        if not seen.issuperset((case, role, dtypes)):
             chosen.append(instance)
-        seen_cases.add(case)
-        seen_dtypes.add(dtypes)
+        seen.update((case, role, dtypes))
     return chosen
 
 
@@ -145,7 +144,7 @@ def _verify(
 ) -> dict[str, list[Verified]]:
     from tilegen.verify.pipeline import verify
 
-    total = sum(len(entries) for entries in jobs.values())
+    total = sum(len({entry.name for entry in entries}) for entries in jobs.values())
     flat = [job for entries in jobs.values() for job in entries]
     results = iter(verify(flat, workers, lambda name: progress(name, total)))
     return {kernel: [next(results) for _ in entries] for kernel, entries in jobs.items()}
@@ -218,7 +217,7 @@ def _tree(
         folders[spec.kernel] = kernel_folder(
             spec,
             renderings[spec.kernel],
-            [entry for entry in verified[spec.kernel] if entry.job.recorded],
+            {entry.job.name: entry for entry in verified[spec.kernel] if entry.job.recorded}.values(),
             output_cases,
             outputs,
             old.get(f"{spec.kernel}/golden/facts.json"),

@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance."""
+    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance.
+
+    ``roles`` gives the tile values that a call decides, and not the shape alone: for each kernel that the tiles of a case are
+    compiled to, those that it sets. The first is what the case itself says. Most families have one role, which sets none.
+    """
 
     name: str
     derive: Callable[[Spec, Target, Mapping[str, str], Mapping[str, Any]], dict[str, Any]]
     plan: Callable[[Spec, Target, Mapping[str, str], Case], TilePlan]
+    roles: Callable[[Mapping[str, Any]], tuple[dict[str, Any], ...]] = lambda _: ({},)
 
     def context(self, spec: Spec, cases: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
         """The names that the family's templates need, from the spec and every case of every target."""
@@ -41,7 +46,7 @@ class Family:
 @cache
 def family(name: str) -> Family:
     plan = import_module(f"tilegen.families.{name}.plan")
-    return Family(name, plan.derive, plan.plan)
+    return Family(name, plan.derive, plan.plan, getattr(plan, "roles", Family.roles))
 
 
 def family_of(spec: Spec) -> Family:

@@ -1,18 +1,19 @@
 """The instances of a spec: what is verified, listed in the manifest and compiled ahead.
 
-An instance fixes a target, a dtype for each tensor, every static dim, and one case of the tile rules; its dynamic dims
-hold a value that reaches the case.
+An instance fixes a target, a dtype for each tensor, every static dim, one case of the tile rules, and one role of its
+kernel; its dynamic dims hold a value that reaches the case.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import compile_closure, evaluate, free_names, substitute
+from tilegen.families.family import family_of
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
 from tilegen.targets import target as chip
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Instance:
-    """``dims`` holds every dim; ``tiles`` every tile value as a number or a word."""
+    """``dims`` holds every dim; ``tiles`` every tile value as a number or a word, those that ``role`` sets among them."""
 
     spec: Spec
     arch: str
     dtypes: Mapping[str, str]
     dims: Mapping[str, int]
     case: Case
+    role: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def tiles(self) -> dict[str, Any]:
@@ -53,12 +55,14 @@ class Instance:
 
 
 def instances(spec: Spec, arch: str) -> Iterator[Instance]:
-    """Every instance of the listed dims on ``arch``: one for each dtype binding, static shape and reachable case."""
+    """Every instance of the listed dims on ``arch``: one for each dtype binding, static shape, reachable case and role."""
+    roles = family_of(spec).roles
     found = [complete_case(spec, arch, dtype_bindings(spec)[0], case) for case in cases(spec, arch)]
     for dtypes in dtype_bindings(spec):
         for static in static_shapes(spec):
             for case, dims in witnesses(spec, arch, tuple(found), static):
-                yield Instance(spec, arch, dtypes, dims, case)
+                for role in roles(case.tiles):
+                    yield Instance(spec, arch, dtypes, dims, replace(case, tiles={**case.tiles, **role}), role)
 
 
 def static_shapes(spec: Spec) -> Iterator[dict[str, int]]:

@@ -80,39 +80,34 @@ def pool(jobs: int) -> ProcessPoolExecutor:
 
 
 def verify(jobs: Iterable[Job], workers: int, progress: Callable[[str], None] = lambda _: None) -> list[Verified]:
-    """Observes every job, from the cache where its content is known, and compares; in the order of ``jobs``."""
+    """Observes every kernel once, from the cache where its content is known, and compares; in the order of ``jobs``."""
     ordered = list(jobs)
     keys = [_cache_key(job) for job in ordered]
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     missing = []
-    for index, key in enumerate(keys):
+    for key, job in dict(zip(keys, ordered, strict=True)).items():
         stored = cache.read("observed", key)
         if stored is None:
-            missing.append(index)
+            missing.append((key, job))
         else:
-            found[index] = stored
-            progress(ordered[index].name)
+            found[key] = stored
+            progress(job.name)
     if missing:
         with pool(min(workers, len(missing))) as executor:
-            futures: dict[Future[dict[str, Any]], int] = {
+            futures: dict[Future[dict[str, Any]], tuple[str, Job]] = {
                 executor.submit(
-                    observe,
-                    ordered[index].source,
-                    instruction_patterns(),
-                    dict(ordered[index].key),
-                    ordered[index].instance.arch,
-                    ordered[index].recorded,
-                ): index
-                for index in missing
+                    observe, job.source, instruction_patterns(), dict(job.key), job.instance.arch, job.recorded
+                ): (key, job)
+                for key, job in missing
             }
             for future in as_completed(futures):
-                index = futures[future]
-                found[index] = future.result()
-                cache.write("observed", keys[index], found[index])
-                progress(ordered[index].name)
+                key, job = futures[future]
+                found[key] = future.result()
+                cache.write("observed", key, found[key])
+                progress(job.name)
     return [
-        Verified(job, found[index], tuple(disagreements(expected(job.instance), found[index])))
-        for index, job in enumerate(ordered)
+        Verified(job, found[key], tuple(disagreements(expected(job.instance), found[key])))
+        for key, job in zip(keys, ordered, strict=True)
     ]
 
 

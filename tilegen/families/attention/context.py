@@ -10,6 +10,7 @@ from tilegen.emit.tiles import tile_tables
 from tilegen.expr import formula_to_torch
 from tilegen.families.attention import combine, delayed
 from tilegen.families.attention.decode import MAX_SPLIT, NEVER
+from tilegen.families.attention.plan import SPLITS
 from tilegen.plan.instances import listed_values
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "scale_text": compute.scale.text,
         "dtypes": spec.dtypes("q_nope"),
         "factory_parameters": [*parameters, "split"],
+        "split_roles": {name: values_text(splits).replace("'", '"') for name, splits in SPLITS.items()},
         "policies": len(policies) > 1,
         "policy_name": POLICIES[policies[0]],
         # The number of splits is an argument of the call; the kernel is compiled for having any, or none.

@@ -61,14 +61,15 @@ MAX_PARTS = 65_535
 
 
 def delayed(decode: Decode) -> tuple[KernelPlan, ...]:
-    """The pass over whole sequences; or the parts of a batch, the pass over each, and the combine."""
+    """The pass over whole sequences; or over the parts of a batch, and the combine. Lengths are divided by a kernel in front."""
     limit = maximum(1, floor_div(symbol("sm_count"), decode.head_blocks))
     b = symbol("B")
-    if not decode.tiles["split"]:
+    split, wanted = decode.tiles["split"], decode.tiles["num_split"]
+    if not split:
         return (_attend(decode, minimum(limit, ceil_div(b, ceil_div(b, limit)))),)
-    wanted = decode.tiles["num_split"]
-    parts = limit if wanted == "auto" else minimum(MAX_PARTS, multiply(b, wanted))
-    return (_find_parts(decode), _attend(decode, parts), combine(decode, multiply(2, parts), parts))
+    parts = limit if split == "ragged" or wanted == "auto" else minimum(MAX_PARTS, multiply(b, wanted))
+    passes = (_attend(decode, parts), combine(decode, multiply(2, parts), parts))
+    return (_find_parts(decode), *passes) if split == "ragged" else passes
 
 
 def fits(decode: Decode) -> bool:
@@ -271,8 +272,8 @@ def _softmax(decode: Decode) -> tuple[Op, ...]:
 
 
 def _tail(decode: Decode, columns: Size) -> tuple[Op, ...]:
-    """Without a split every sequence has S keys, and TMA fills in zeros past S."""
-    if not decode.tiles["split"]:
+    """Where every sequence has S keys, TMA fills in zeros past S."""
+    if decode.tiles["split"] != "ragged":
         return ()
     return (Elementwise("kv_shared", ("seq_lens",), (decode.block_n, columns), what=TAIL),)
 

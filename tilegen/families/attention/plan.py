@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tilegen.targets import Target
 
 SCHEDULES = {"plain": plain, "delayed": delayed}
+SPLITS: Mapping[str, tuple[bool | str, ...]] = {"plain": (False, True), "delayed": (False, "even", "ragged")}
+"""How a kernel may be compiled to split the keys: not at all; then the ways that a call chooses from."""
 
 
 def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,10 +30,17 @@ def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping
     given.setdefault("stages", 2 if target.tma else 1)
     given.setdefault("policy", "full_col")
     given.setdefault("num_split", "auto")
-    given["split"] = given["num_split"] != 1
     if "schedule" not in given:
         given["schedule"] = "delayed" if fits(Decode(spec, target, dtypes, given)) else "plain"
+    whole, *cuts = SPLITS[given["schedule"]]
+    given.setdefault("split", whole if given["num_split"] == 1 else cuts[0])
     return {name: value for name, value in given.items() if name not in tiles}
+
+
+def roles(tiles: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """What a kernel of these tiles is compiled for, the case's own role first: a call gives num_split and lengths."""
+    own = tiles["split"]
+    return ({"split": own}, *({"split": split} for split in SPLITS[tiles["schedule"]] if split != own))
 
 
 def _most_heads(spec: Spec, target: Target, dtypes: Mapping[str, str]) -> int:
