@@ -233,8 +233,8 @@ class Role:
 class Handshake:
     """A named barrier between two roles of a loop, beside those that hand stages over.
 
-    Role ``arrives`` arrives once it has written ``after``; role ``waits`` waits before it writes ``before``: for the
-    arrival of the same step, or of the step that comes ``ahead`` steps later.
+    Role ``arrives`` (by its place in ``KernelPlan.roles``) arrives once it has written buffer ``after``; role ``waits``
+    waits before it writes ``before``: for the arrival of the same step, or of the step ``ahead`` steps later.
     """
 
     name: str

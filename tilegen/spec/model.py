@@ -191,6 +191,11 @@ class Spec(_Value):
         """True if the file itself gives the value at `path`."""
         return parse_path(path) in self._document.places
 
+    @property
+    def text(self) -> str:
+        """The file as it was read."""
+        return self._document.text
+
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""
         dim: Dim = _named(self.dims, name)

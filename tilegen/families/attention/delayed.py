@@ -123,7 +123,7 @@ def _attend(decode: Decode, parts: Size) -> KernelPlan:
             Role("warp group 1", GROUP_THREADS, len(second)),
         ),
         handshakes=(
-            Handshake("P_READY", 0, "k_pe_shared", 1, "acc_middle"),
+            Handshake("P_READY", 0, "k_pe_shared", 1, "factor_right"),
             Handshake("QK_DONE", 0, "scores", 1, "acc_middle", ahead=1),
         ),
     )

@@ -19,7 +19,20 @@ from tilegen.families.gemm.operands import (
     operand_shapes,
 )
 from tilegen.families.gemm.persistent import GROUP_THREADS
-from tilegen.plan.model import Buffer, Copy, Elementwise, Fill, Gemm, KernelPlan, Launch, Loop, LoopKind, Op, Role, Scope
+from tilegen.plan.model import (
+    Buffer,
+    Copy,
+    Elementwise,
+    Fill,
+    Gemm,
+    KernelPlan,
+    Launch,
+    Loop,
+    LoopKind,
+    Op,
+    Role,
+    Scope,
+)
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
