@@ -46,16 +46,19 @@ def write(kind: str, key: str, value: Any) -> None:
 
 
 @cache
-def package_digest() -> str:
-    """sha256 over the sources of tilegen itself: a result of one state of the package is never used by another."""
+def package_digest(parts: tuple[str, ...] = ()) -> str:
+    """sha256 over the sources of tilegen itself, or of some of its packages: what one state of the code found is never
+    used by another.
+    """
     root = Path(__file__).parent
     hasher = hashlib.sha256()
-    for folder, folders, names in os.walk(root):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith((".py", ".jinja", ".toml")):
-                file = os.path.join(folder, name)
-                hasher.update(os.path.relpath(file, root).encode())
-                with open(file, "rb") as source:
-                    hasher.update(hashlib.sha256(source.read()).digest())
+    for start in [root / part for part in parts] or [root]:
+        for folder, folders, names in os.walk(start):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith((".py", ".jinja", ".toml")):
+                    file = os.path.join(folder, name)
+                    hasher.update(os.path.relpath(file, root).encode())
+                    with open(file, "rb") as source:
+                        hasher.update(hashlib.sha256(source.read()).digest())
     return hasher.hexdigest()

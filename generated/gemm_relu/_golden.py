@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 
 import numpy
-import pytest
 import torch
 
 ROUND_OFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24}
@@ -67,6 +66,8 @@ def load_output(folder, name):
 
 def require_tilelang(version):
     """Skips where lowering facts cannot be compared: they belong to one version of TileLang."""
+    import pytest
+
     tilelang = pytest.importorskip("tilelang")
     if tilelang.__version__.split("+")[0] != version:
         pytest.skip(f"the facts were recorded with tilelang {version}; this is {tilelang.__version__}")
@@ -74,6 +75,8 @@ def require_tilelang(version):
 
 def require_gpu(arches):
     """Skips, saying so, unless the machine has a GPU that the kernel was proved for; gives its architecture."""
+    import pytest
+
     from ._runtime import arch_of
 
     if not torch.cuda.is_available():

@@ -61,7 +61,7 @@ def _prepare(a, b, out):
 _launch = _runtime.Launcher("gemm_relu", _prepare)
 
 
-@torch.library.custom_op("tilegen_6fcdf3303d0c::gemm_relu", mutates_args=())
+@torch.library.custom_op("tilegen_3fad9794b466::gemm_relu", mutates_args=())
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _launch(a, b, None)
 
@@ -71,7 +71,7 @@ def _(a, b):
     return a.new_empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype)
 
 
-@torch.library.custom_op("tilegen_6fcdf3303d0c::gemm_relu_out", mutates_args=("out",))
+@torch.library.custom_op("tilegen_3fad9794b466::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch(a, b, out)
 

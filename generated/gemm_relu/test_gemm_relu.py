@@ -11,15 +11,14 @@ import torch
 
 from . import _golden, _runtime, kernel
 from .api import _kernels, gemm_relu
+from .dispatch import explain_dispatch, gemm_relu_dispatch
 from .reference import random_inputs, reference
 
 FOLDER = Path(__file__).parent
 FACTS = _golden.load_facts(FOLDER)
-# (N, K): every listed size stands in one of them.
-SHAPES = [(1024, 1024), (2048, 2048), (4096, 4096), (7168, 8192), (8192, 14336), (14336, 1024)]
+SHAPES = kernel.SHAPES
 ROWS = (1, 2, 16, 17, 63, 64, 65, 127, 256, 1024, 4097)
-RANDOM = [(kernel.DTYPES[0], *shape) for shape in SHAPES]
-RANDOM += [(dtype, *shape) for dtype in kernel.DTYPES[1:] for shape in dict.fromkeys((SHAPES[0], SHAPES[-1]))]
+RANDOM = [(dtype, *shape) for dtype in kernel.DTYPES for shape in SHAPES]
 
 
 @pytest.mark.parametrize("name", sorted(FACTS["files"]))
@@ -150,3 +149,21 @@ def test_wrong_arguments_raise_clear_errors_on_the_gpu(gpu):
         gemm_relu(*(a.new_empty(shape) for shape in ((64, 24), (24, 40))))
     with pytest.raises(TypeError, match=r"must be a torch.Tensor"):
         gemm_relu(a.tolist(), *rest)
+
+
+def test_dispatch_serves_a_cpu_by_plain_torch_and_says_why():
+    golden = FACTS["outputs"][0]
+    inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
+    assert explain_dispatch(*inputs).startswith("plain torch: `a` is not on a GPU")
+    expected, tolerance = reference(*inputs)[:2]
+    out = gemm_relu_dispatch(*inputs)
+    _golden.assert_close(out, expected, tolerance, "plain torch")
+    assert torch.equal(gemm_relu_dispatch(*inputs, out=torch.empty_like(out)), out)
+
+
+def test_dispatch_takes_the_kernel_where_it_serves_on_the_gpu(gpu):
+    golden = FACTS["outputs"][0]
+    dtype = getattr(torch, golden["dtype"])
+    inputs = random_inputs(**golden["dims"], dtype=dtype, seed=golden["seed"], device="cuda")
+    assert explain_dispatch(*inputs).startswith("the generated kernel")
+    assert torch.equal(gemm_relu_dispatch(*inputs), gemm_relu(*inputs))

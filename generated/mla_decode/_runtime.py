@@ -4,9 +4,11 @@ This file is the same beside every kernel. It needs torch and tilelang, and noth
 """
 
 import functools
+import importlib
 import math
 import threading
 import time
+import warnings
 
 import torch
 
@@ -241,7 +243,13 @@ def given_or_empty(out, like, shape, dtype):
 
 def rows_of(tensor):
     """How many rows a tensor has when every axis but the last is flattened."""
-    return math.prod(tensor.shape[:-1])
+    return flattened(tensor)[0]
+
+
+def flattened(tensor):
+    """(rows, width) of a tensor when every axis but the last is flattened."""
+    *rows, width = tensor.shape
+    return math.prod(rows), width
 
 
 def warm_up(cache, keys, jobs=1):
@@ -266,24 +274,46 @@ def _compile_one(build, key):
     tilelang.compile(build(**key), target=tilelang_target(key["arch"]))
 
 
-class Optional:
-    """A callable ``"module.sub:function"`` that may not be installed. It is imported at its first use, once."""
+class Preferred:
+    """A hand-tuned callable ``"module.sub:function"`` that serves the shapes where ``where(*dims)`` holds.
 
-    def __init__(self, name):
+    It is imported at its first use, once. Where it cannot be, one warning says so, and the next path serves.
+    ``words`` is the condition in words.
+    """
+
+    def __init__(self, name, where, words):
         self.name = name
-        self._call = None
-        self._tried = False
+        self.where = where
+        self.words = words
+        self.why = f"{name}, preferred where {words}"
+        self.missing = None
+        self.call = None
+        self._lock = threading.Lock()
 
-    def load(self):
-        """The callable, or None with one warning."""
-        if not self._tried:
-            import importlib
-            import warnings
+    def is_there(self):
+        if self.call is None and self.missing is None:
+            self._load()
+        return self.call is not None
 
-            module, _, attribute = self.name.partition(":")
+    def _load(self):
+        module, _, attribute = self.name.partition(":")
+        with self._lock:
+            if self.call is not None or self.missing is not None:
+                return
             try:
-                self._call = getattr(importlib.import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
-                warnings.warn(f"{self.name} is not there ({error}); the generated kernel is used instead", stacklevel=3)
-            self._tried = True
-        return self._call
+                found = getattr(importlib.import_module(module), attribute)
+                if not callable(found):
+                    raise TypeError(f"it is a {type(found).__name__}")
+                self.call = found
+            except Exception as error:  # whatever a broken installation raises, there is another path
+                self.missing = f"{type(error).__name__}: {error}"
+                message = f"{self.name} cannot be had ({self.missing}); shapes where {self.words} take the next path"
+                warnings.warn(message, RuntimeWarning, stacklevel=5)
+
+
+def explained(preferred, why, **dims):
+    """``why``, with the shape, and with the hand-tuned paths that would have come first, had they been there."""
+    shape = ", ".join(f"{name} = {value}" for name, value in dims.items())
+    absent = [path for path in preferred if path.missing is not None and path.where(*dims.values())]
+    notes = [f"; {path.why}, cannot be had ({path.missing})" for path in absent]
+    return f"{why} ({shape})" + "".join(notes)

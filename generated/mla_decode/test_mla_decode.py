@@ -12,6 +12,7 @@ import torch
 
 from . import _golden, kernel
 from .api import mla_decode, warm_up
+from .dispatch import explain_dispatch, mla_decode_dispatch
 from .reference import random_inputs, reference
 
 FOLDER = Path(__file__).parent
@@ -194,3 +195,21 @@ def test_wrong_arguments_raise_clear_errors_on_the_gpu(gpu):
         mla_decode(q_nope, q_pe, kv, scale=-1.0)
     with pytest.raises(TypeError, match=r"must be a torch.Tensor"):
         mla_decode(q_nope.tolist(), q_pe, kv)
+
+
+def test_dispatch_serves_a_cpu_by_plain_torch_and_says_why():
+    golden = FACTS["outputs"][0]
+    inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
+    assert explain_dispatch(*inputs).startswith("plain torch: `q_nope` is not on a GPU")
+    expected, tolerance = reference(*inputs)[:2]
+    out = mla_decode_dispatch(*inputs)
+    _golden.assert_close(out, expected, tolerance, "plain torch")
+    assert torch.equal(mla_decode_dispatch(*inputs, out=torch.empty_like(out)), out)
+
+
+def test_dispatch_takes_the_kernel_where_it_serves_on_the_gpu(gpu):
+    golden = FACTS["outputs"][0]
+    dtype = getattr(torch, golden["dtype"])
+    inputs = random_inputs(**golden["dims"], dtype=dtype, seed=golden["seed"], device="cuda")
+    assert explain_dispatch(*inputs).startswith("the generated kernel")
+    assert torch.equal(mla_decode_dispatch(*inputs), mla_decode(*inputs))

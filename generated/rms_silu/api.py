@@ -69,40 +69,6 @@ def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
     _launch(x, gamma, out)
 
 
-# Hand-tuned paths that come first where their condition holds (spec line 61): the condition, the same in
-# words, and the callable, which takes the arguments of rms_silu.
-PREFERRED = (
-    (lambda M, C: C in (96, 192, 384), "C in (96, 192, 384)", _runtime.Optional("atlas_kernels:rms_norm_silu")),
-)
-
-
-def rms_silu_dispatch(x, gamma):
-    """As rms_silu, by a hand-tuned path where there is one, else the generated kernel, else plain torch."""
-    call, _ = _path(x, gamma)
-    return call(x, gamma)
-
-
-def explain_dispatch(x, gamma):
-    """Which path `rms_silu_dispatch` takes for these arguments, and why."""
-    return _path(x, gamma)[1]
-
-
-def _path(x, gamma):
-    from .reference import eager
-
-    M, C = _runtime.rows_of(x), x.shape[-1]
-    for condition, text, optional in PREFERRED:
-        if condition(M, C):
-            call = optional.load()
-            if call is not None:
-                return call, f"{optional.name}, for {text}"
-    if not x.is_cuda or x.dtype not in _DTYPES or _runtime.arch_of(x.device.index) not in kernel.ARCHES:
-        return eager, f"plain torch: the kernel is for {', '.join(kernel.DTYPES)} on {', '.join(kernel.ARCHES)}"
-    if not kernel.DOMAIN["C"][0](C) or not (M == 0 or kernel.DOMAIN["M"][0](M)) or not x.is_contiguous():
-        return eager, f"plain torch: ({M}, {C}) with strides {x.stride()} is outside the declared domain"
-    return rms_silu, "the generated kernel"
-
-
 def rms_silu_kernel_source(M, C, dtype="float16", arch=None):
     """The CUDA source that TileLang makes for this shape. Needs no GPU if `arch` is given."""
     arch = arch or _runtime.arch_of(torch.cuda.current_device())

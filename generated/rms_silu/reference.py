@@ -48,10 +48,3 @@ def reference(x, gamma):
 def rounded(y, tolerance, dtype):
     """The tolerance of y once it is rounded to ``dtype``."""
     return tolerance + ROUND_OFF[dtype] * y.abs() + SMALLEST[dtype]
-
-
-def eager(x, gamma):
-    """The same by plain torch operations, in float32, for any width and device."""
-    dtype = x.dtype
-    x, gamma = (x.float(), gamma.float())
-    return formula(x, gamma, *statistics(x)).to(dtype)

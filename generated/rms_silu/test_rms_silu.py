@@ -11,6 +11,7 @@ import torch
 
 from . import _golden, kernel
 from .api import rms_silu, warm_up
+from .dispatch import explain_dispatch, rms_silu_dispatch
 from .reference import random_inputs, reference, rounded
 
 FOLDER = Path(__file__).parent
@@ -111,11 +112,19 @@ def test_wrong_arguments_raise_clear_errors_on_the_gpu(gpu):
         rms_silu(x, *(tensor[:-8] for tensor in rest))
 
 
-def test_dispatch_takes_each_path_and_says_which():
-    from .api import PREFERRED, explain_dispatch, rms_silu_dispatch
+def test_dispatch_serves_a_cpu_by_plain_torch_and_says_why():
+    golden = FACTS["outputs"][0]
+    inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
+    assert explain_dispatch(*inputs).startswith("plain torch: `x` is not on a GPU")
+    expected, tolerance = reference(*inputs)[:2]
+    out = rms_silu_dispatch(*inputs)
+    _golden.assert_close(out, expected, rounded(expected, tolerance, out.dtype), "plain torch")
+    assert torch.equal(rms_silu_dispatch(*inputs, out=torch.empty_like(out)), out)
 
-    inputs = random_inputs(4, WIDTHS[0], torch.float16)
-    assert explain_dispatch(*inputs).startswith("plain torch")
-    expected, _ = reference(*inputs)
-    assert rms_silu_dispatch(*inputs).shape == expected.shape
-    assert PREFERRED
+
+def test_dispatch_takes_the_kernel_where_it_serves_on_the_gpu(gpu):
+    golden = FACTS["outputs"][0]
+    dtype = getattr(torch, golden["dtype"])
+    inputs = random_inputs(**golden["dims"], dtype=dtype, seed=golden["seed"], device="cuda")
+    assert explain_dispatch(*inputs).startswith("the generated kernel")
+    assert torch.equal(rms_silu_dispatch(*inputs), rms_silu(*inputs))

@@ -165,3 +165,54 @@ def test_pages_are_found_through_a_table(clean, normal, rng):
 def test_two_arguments_that_disagree_on_a_dimension_are_refused(normal):
     with pytest.raises(InvalidKernelError, match="axis 0 of total is M = 4, the argument has 5"):
         run(two_outputs(), {"A": normal(4, 16), "total": normal(5)})
+
+
+def too_large_a_view():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            tile = T.alloc_shared((16,), "float32")
+            longer = T.Tensor((32,), "float32", data=tile.data, scope="shared.dyn")
+            T.copy(A, tile)
+            T.copy(longer, B)
+
+    return main
+
+
+def reshaped_dynamic_argument():
+    M = T.dynamic("M")
+
+    @T.prim_func
+    def main(A: T.Tensor((M, 32), "float32"), B: T.Tensor((M * 32,), "float32")):
+        with T.Kernel(M, threads=32) as b:
+            flat = T.reshape(A, (M * 32,))
+            for j in T.Parallel(32):
+                B[b * 32 + j] = flat[b * 32 + j]
+
+    return main
+
+
+def test_a_view_that_is_larger_than_its_memory_is_refused(normal):
+    with pytest.raises(InvalidKernelError, match=r"longer, \(32,\) of float32, reaches past tile, which holds 16"):
+        run(too_large_a_view(), {"A": normal(16)})
+
+
+def test_an_argument_that_is_not_contiguous_can_be_reshaped(clean, normal):
+    a = normal(5, 64)[:, ::2]
+    assert np.array_equal(clean(reshaped_dynamic_argument(), {"A": a}), a.reshape(-1))
+
+
+def enormous_tile():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            tile = T.alloc_shared((1 << 20, 1 << 20), "float32")
+            T.copy(A, tile[0, 0:16])
+            T.copy(tile[0, 0:16], B)
+
+    return main
+
+
+def test_a_tile_that_no_memory_holds_is_refused(normal):
+    with pytest.raises(InvalidKernelError, match=r"no memory for tile, \(1048576, 1048576\) of float32"):
+        run(enormous_tile(), {"A": normal(16)})

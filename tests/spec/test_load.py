@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.expr.random_expressions import REPEATABLE
 from tests.spec.specs import GEMM, MLA, NORM, changed, spec
 from tilegen.expr import Range, free_names, parse_condition, parse_integer, symbol
+from tilegen.plan.instances import static_shapes
 from tilegen.spec import SpecError, Swizzle, load
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.toml"))
@@ -78,6 +79,20 @@ def test_the_range_of_a_dim_holds_its_domain(table: str) -> None:
         assert dim.range.lo <= n
         assert dim.range.hi is None or n <= dim.range.hi
         assert n % dim.range.multiple_of == 0
+
+
+def test_shapes_are_sorted_and_the_only_ones_built_ahead() -> None:
+    shapes = "shapes = [{ N = 1024, K = 512 }, { K = 512, N = 512 }]\n[dims]"
+    loaded = spec(changed(GEMM, ("[dims]", shapes)))
+    assert loaded.shapes == ({"N": 512, "K": 512}, {"N": 1024, "K": 512})
+    assert tuple(static_shapes(loaded)) == loaded.shapes == tuple(static_shapes(spec(GEMM)))
+    two = ("K = { values = [512] }", "K = { values = [256, 512] }")
+    pairs = ("[dims]", "shapes = [{ N = 512, K = 256 }, { N = 1024, K = 512 }]\n[dims]")
+    assert len(tuple(static_shapes(spec(changed(GEMM, two))))) == 4
+    assert [tuple(shape.values()) for shape in static_shapes(spec(changed(GEMM, two, pairs)))] == [
+        (512, 256),
+        (1024, 512),
+    ]
 
 
 def test_tensors_have_axes_dtypes_and_roles() -> None:

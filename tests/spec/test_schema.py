@@ -37,7 +37,11 @@ def test_the_bases_are_valid(validator: Any, base: str) -> None:
     validator.validate(tomllib.loads(base))
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c[3] in STRUCTURAL and c[4] != "nan"], ids=lambda c: c[2][:40])
+# Which dims a shape must name depends on those that the spec makes dynamic, which a schema cannot say.
+REFUSED = [c for c in CASES if c[3] in STRUCTURAL and c[4] != "nan" and not c[2].startswith("shapes")]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda c: c[2][:40])
 def test_what_the_loader_refuses_by_structure_the_schema_refuses(validator: Any, case: tuple[str, ...]) -> None:
     base, old, new, *_ = case
     assert not validator.is_valid(tomllib.loads(changed(base, (old, new))))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
@@ -14,7 +14,7 @@ from tilegen.check.prover import Status, prove
 from tilegen.check.result import Result
 from tilegen.check.rule import Rule, rules, spec_rules
 from tilegen.plan.build import dtype_bindings, plan_of
-from tilegen.plan.cases import cases
+from tilegen.plan.cases import cases, sharer
 from tilegen.plan.model import Case, TilePlan
 from tilegen.spec.diagnostic import Diagnostic, Severity
 
@@ -60,7 +60,7 @@ def plans(spec: Spec) -> Iterator[TilePlan]:
 def check(spec: Spec) -> Verdict:
     """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all."""
     started = time.perf_counter()
-    results, count = list(_settle_spec(spec)), 0
+    results, count = list(settle_spec(spec)), 0
     if all(result.outcome.proved for result in results):
         for plan, settled in settle(spec):
             results += settled
@@ -81,7 +81,7 @@ def check(spec: Spec) -> Verdict:
 
 def spec_findings(spec: Spec) -> list[Diagnostic]:
     """What keeps a spec from being planned at all; empty where its tile values are always defined."""
-    return findings(spec, _settle_spec(spec))
+    return findings(spec, settle_spec(spec))
 
 
 def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
@@ -89,33 +89,39 @@ def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
     domain = domain_of(spec)
     for plan in plans(spec):
         region = domain.restricted(plan.case.condition)
-        yield plan, list(_without_consequences(_settle_plan(plan, region)))
+        yield plan, _without_consequences(_settle_plan(plan, region))
 
 
-def _settle_plan(plan: TilePlan, region: Domain) -> Iterator[Result]:
-    dtypes = ", ".join(sorted(set(plan.dtypes.values())))
-    for rule in rules():
-        for obligation in rule.obligations(plan):
-            outcome = prove(obligation.claim, region)
-            yield Result(rule, obligation, outcome, plan.target.name, dtypes, plan.case)
+def _settle_plan(plan: TilePlan, region: Domain) -> list[Result]:
+    dtypes, arch, case = ", ".join(sorted(set(plan.dtypes.values()))), plan.target.name, plan.case
+    return [
+        Result(rule, obligation, prove(obligation.claim, region), arch, dtypes, case)
+        for rule in rules()
+        for obligation in rule.obligations(plan)
+    ]
 
 
-def _without_consequences(results: Iterable[Result]) -> Iterator[Result]:
+def _without_consequences(results: list[Result]) -> list[Result]:
     """The results of a plan without the refutations that only repeat another rule's."""
-    results = list(results)
     refuted = {result.rule.id for result in results if result.outcome.status is Status.REFUTED}
-    return (result for result in results if result.outcome.proved or not refuted.intersection(result.rule.unless))
+    if not refuted:
+        return results
+    return [result for result in results if result.outcome.proved or not refuted.intersection(result.rule.unless)]
 
 
-def _settle_spec(spec: Spec) -> Iterator[Result]:
-    """The rules over the spec, each only where those before it hold: a later one could not be asked otherwise."""
+def settle_spec(spec: Spec) -> Iterator[Result]:
+    """The rules over the spec, settled, each only where those before it hold: a later one could not be asked otherwise."""
     domain = domain_of(spec)
     for rule in spec_rules():
         failed = False
+        found: dict[str, list[Result]] = {}
         for target in spec.targets:
-            for result in _until_refuted(spec, rule, target.arch, domain):
+            arch = sharer(spec, target.arch)
+            if arch not in found:
+                found[arch] = list(_until_refuted(spec, rule, arch, domain))
+            for result in found[arch]:
                 failed = failed or not result.outcome.proved
-                yield result
+                yield result if arch == target.arch else replace(result, arch=target.arch)
         if failed:
             return
 
@@ -130,8 +136,6 @@ def _until_refuted(spec: Spec, rule: Rule, arch: str, domain: Domain) -> Iterato
 
 
 def _by_rule(results: list[Result]) -> dict[str, dict[str, int]]:
-    table: dict[str, dict[str, int]] = {}
-    for result in results:
-        row = table.setdefault(result.rule.code, {status.value: 0 for status in Status})
-        row[result.outcome.status.value] += 1
-    return table
+    counts = Counter((result.rule.code, result.outcome.status) for result in results)
+    codes = dict.fromkeys(code for code, _ in counts)
+    return {code: {status.value: counts[code, status] for status in Status} for code in codes}

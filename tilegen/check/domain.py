@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import Range, all_of, any_of, at_least, at_most, compile_closure, divides, equal, free_names, symbol
+from tilegen.expr import (
+    Range,
+    all_of,
+    any_of,
+    at_least,
+    at_most,
+    compile_closure,
+    divides,
+    equal,
+    free_names,
+    narrowed,
+    symbol,
+)
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Dim, Spec
@@ -34,6 +46,11 @@ class Domain:
 
     def names(self) -> tuple[str, ...]:
         return tuple(self.ranges)
+
+    @cached_property
+    def narrowed(self) -> Mapping[str, Range]:
+        """The ranges, cut by what the constraint says of each name alone."""
+        return {name: narrowed(self.constraint, name, range_) for name, range_ in self.ranges.items()}
 
     def restricted(self, condition: Any) -> Domain:
         """The part of the domain where ``condition`` holds too; the same object each time."""

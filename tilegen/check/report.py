@@ -141,12 +141,27 @@ def _check_all(specs: Mapping[Path, bytes], progress: Callable[[Path], None]) ->
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    import_module("tilegen.check.checker")  # once, before the workers are forked
+    _import_ahead()
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
         names = [str(path) for path in specs]
         for path, report in zip(specs, pool.map(_checked, names, specs.values(), chunksize=2), strict=True):
             progress(path)
             yield path, report
+
+
+def _import_ahead() -> None:
+    """Imports what every worker needs, once, before they are forked."""
+    import_module("tilegen.check.checker")
+    import_module("tilegen.spec.loading")
+    from tilegen.check.rule import catalogue
+    from tilegen.expr import add, symbol
+    from tilegen.families import names
+    from tilegen.families.family import family
+
+    catalogue()
+    add(symbol("a"), symbol("b"))  # sympy imports its tensors at the first sum
+    for name in names():
+        family(name)
 
 
 def _checked(path: str, data: bytes) -> Report:

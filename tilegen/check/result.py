@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tilegen.plan.model import Case
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Result:
     """One obligation of one rule on one plan, settled. ``dtypes`` names those of the plan, as text."""
 

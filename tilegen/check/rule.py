@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 Explain = Callable[[Mapping[str, int]], str]
 
 
+def parameter_of(path: str) -> str | None:
+    """The tile parameter that a spec path names; None for another path."""
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
 def text_of(text: Callable[..., str], *args: Any) -> Explain:
     """A label that is worked out when it is needed: ``text(values, *args)`` at the values of a counterexample."""
     return lambda values: text(values, *args)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)  # not frozen: there are tens of thousands, and that takes as long again
 class Obligation:
     """Something that must hold for every value of the dims in the case that the plan is for.
 
@@ -107,13 +112,15 @@ def rule(
 
 
 def spec_rule(
-    id: str, name: str, *, sentence: str, source: str, today: str = ""
+    id: str, name: str, *, sentence: str, source: str, today: str = "", of_family: bool = False
 ) -> Callable[[Callable[[Spec, str], Iterable[Obligation]]], Rule]:
     """Registers the decorated generator, which takes a spec and an architecture: what must hold before there is a
     plan."""
 
     def register(function: Callable[[Spec, str], Iterable[Obligation]]) -> Rule:
-        return _registered(Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True))
+        return _registered(
+            Rule(id, name, sentence, source, Severity.ERROR, today, function, over_spec=True, of_family=of_family)
+        )
 
     return register
 
@@ -147,11 +154,13 @@ def find_rule(text: str) -> Rule | None:
     return next((entry for entry in rules.values() if entry.name == text.strip().lower()), None)
 
 
-def rules() -> Iterator[Rule]:
+@cache
+def rules() -> tuple[Rule, ...]:
     """The rules over plans."""
-    return (rule for rule in catalogue().values() if not rule.over_spec)
+    return tuple(rule for rule in catalogue().values() if not rule.over_spec)
 
 
-def spec_rules() -> Iterator[Rule]:
+@cache
+def spec_rules() -> tuple[Rule, ...]:
     """The rules over specs, in the order in which they must hold."""
-    return (rule for rule in catalogue().values() if rule.over_spec)
+    return tuple(rule for rule in catalogue().values() if rule.over_spec)

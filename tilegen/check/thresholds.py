@@ -6,7 +6,7 @@ pieces stand for all of M: enumerating them is exact, and finds the least counte
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,3 +51,39 @@ def _ends(range_: Range, constants: set[int]) -> tuple[int, ...] | None:
     around = {range_.lo, range_.hi, *constants}
     candidates = {value // step * step + shift for value in around for shift in (-step, 0, step)}
     return tuple(sorted(value for value in candidates if range_.lo <= value <= range_.hi))
+
+
+PROBED = 4096
+"""Points that are tried at most before a solver is asked."""
+
+
+def probes(claim: Any, domain: Domain, names: tuple[str, ...]) -> Mapping[str, tuple[int, ...]]:
+    """A few telling values of each name: its ends, both sides of each constant of the claim, and what lies between."""
+    constants = _constants(claim)
+    found = {name: _candidates(domain, name, constants) for name in names}
+    most = max(2, int(PROBED ** (1 / max(1, len(names)))))
+    return {name: _thinned(values, most) for name, values in found.items()}
+
+
+def _constants(claim: Any) -> set[int]:
+    import sympy
+
+    return set() if isinstance(claim, bool) else {int(number) for number in claim.atoms(sympy.Integer)}
+
+
+def _candidates(domain: Domain, name: str, constants: set[int]) -> tuple[int, ...]:
+    if name in domain.listed:
+        return domain.listed[name]
+    range_ = domain.narrowed[name]
+    low, step = max(range_.lo or 0, 0), range_.multiple_of
+    high = 2**31 if range_.hi is None else range_.hi
+    around = {low, high, *constants, *(2**exponent for exponent in range(0, high.bit_length(), 3))}
+    values = {value // step * step + shift for value in around for shift in (-step, 0, step)}
+    return tuple(sorted(value for value in values if low <= value <= high))
+
+
+def _thinned(values: Sequence[int], most: int) -> tuple[int, ...]:
+    """At most so many of the values, evenly, the first and the last among them."""
+    if len(values) <= most:
+        return tuple(values)
+    return tuple(dict.fromkeys(values[index * (len(values) - 1) // (most - 1)] for index in range(most)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilegen.cli._specs import load_kernel
+from tilegen.cli._specs import load_kernel, require_total
 from tilegen.cli._terminal import bold
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
             raise click.UsageError("--html stands alone: the page has the layouts, and JSON is another form")
         _page(spec, html, target, case, dtype)
         return
-    _require_total(spec)
+    require_total(spec)
     chosen = list(_chosen(spec, target, case, dtype))
     if layout is not None:
         _draw(chosen[0][1], layout, output)
@@ -78,18 +78,6 @@ def _page(spec: Spec, path: Path, target: str | None, case: int | None, dtype: s
     except OSError as error:
         raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
     click.echo(f"{path}: {len(text.encode()):,} bytes")
-
-
-def _require_total(spec: Spec) -> None:
-    """Ends the command where the tile values of a spec are not always defined: there is no plan to show."""
-    from tilegen.check.checker import spec_findings
-    from tilegen.cli._terminal import use_color
-    from tilegen.spec import render_text
-
-    found = spec_findings(spec)
-    if found:
-        click.echo(render_text(found, color=use_color(sys.stderr)), err=True)
-        sys.exit(1)
 
 
 def _chosen(

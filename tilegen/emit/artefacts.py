@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tilegen.verify.pipeline import Verified
 
 MANIFEST = "manifest.json"
-SOURCES = ("__init__.py", "_golden.py", "_runtime.py", "api.py", "kernel.py", "reference.py")
+SOURCES = ("__init__.py", "_golden.py", "_runtime.py", "api.py", "dispatch.py", "kernel.py", "reference.py")
 
 
 def sha256(content: bytes) -> str:

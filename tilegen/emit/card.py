@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilegen.expr import evaluate, free_names, to_text
+from tilegen.expr import to_text
 from tilegen.lowering.occupancy import occupancy
 from tilegen.plan.model import Scope
 from tilegen.plan.resources import fragment_registers, shared_bytes, static_shared_bytes
+from tilegen.plan.roofline import roofline
 
 if TYPE_CHECKING:
     from tilegen.expr import Size
@@ -41,7 +42,7 @@ def size_text(size: Size) -> str:
 def _launch(kernel: KernelPlan) -> Iterator[str]:
     launch = kernel.launch
     grid = ", ".join(launch.names or [to_text(extent) for extent in launch.grid])
-    extra = f" + {launch.producer_threads} of the producer" if launch.producer_threads else ""
+    extra = f" + {to_text(launch.producer_threads)} of the producer" if launch.producer_threads else ""
     yield f"{kernel.name}: grid ({grid}), {to_text(launch.threads)} threads{extra}"
 
 
@@ -54,9 +55,9 @@ def _shared(plan: TilePlan, kernel: KernelPlan) -> Iterator[str]:
     if dynamic == 0:
         return
     limit = plan.target.shared_memory.per_block
-    static_text = f" and {static:,} B for the barriers" if static else ""
+    static_text = f" and {size_text(static)} B for the barriers" if static else ""
     line = f"    shared    total        {size_text(dynamic)} B{static_text} of {limit:,} B"
-    if isinstance(dynamic, int) and isinstance(kernel.launch.block_threads, int):
+    if isinstance(dynamic, int) and isinstance(static, int) and isinstance(kernel.launch.block_threads, int):
         blocks = occupancy(
             plan.target, threads=kernel.launch.block_threads, shared_bytes=dynamic + static, registers=0
         ).blocks_per_sm
@@ -75,14 +76,9 @@ def _registers(kernel: KernelPlan) -> Iterator[str]:
 
 def roofline_line(plan: TilePlan, shape: dict[str, int]) -> str:
     """Flops, bytes and the time that the chip needs at least, for one shape."""
-    flops, moved = (evaluate(value, shape) if free_names(value) else value for value in (plan.flops, plan.bytes_moved))
-    target = plan.target
-    dtype = next(iter(plan.dtypes.values()))
-    compute = float(flops) / target.part.dense_flops[dtype]
-    memory = float(moved) / target.part.dram_bytes_per_second
-    bound = "tensor cores" if compute > memory else "memory"
+    roof = roofline(plan).at(shape, plan.target.part)
     where = ", ".join(f"{name} = {value}" for name, value in shape.items())
     return (
-        f"{where}: {float(flops) / 1e9:.4g} GFLOP, {float(moved) / 1e6:.4g} MB; "
-        f"at least {max(compute, memory) * 1e6:.3g} us on {target.part.name} ({bound})"
+        f"{where}: {roof.flops / 1e9:.4g} GFLOP, {roof.bytes_moved / 1e6:.4g} MB; "
+        f"at least {roof.seconds * 1e6:.3g} us on {plan.target.part.name} ({roof.bound})"
     )

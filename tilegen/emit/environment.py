@@ -28,12 +28,15 @@ def environment() -> ImmutableSandboxedEnvironment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters.update(tuple_text=layout.tuple_text, dict_text=layout.dict_text)
+    found.filters.update(attribute_text=layout.attribute_text, tuple_text=layout.tuple_text, dict_text=layout.dict_text)
     found.globals.update(
         call_text=layout.call_text,
+        all_text=layout.all_text,
+        condition_text=layout.condition_text,
         domain_entry=layout.domain_entry,
         list_text=layout.list_text,
         mapping_text=layout.mapping_text,
+        shapes_text=layout.shapes_text,
         sum_text=layout.sum_text,
     )
     return found

@@ -13,6 +13,19 @@ def tuple_text(items: Sequence[str]) -> str:
     return f"({quoted[0]},)" if len(quoted) == 1 else f"({', '.join(quoted)})"
 
 
+def values_text(values: Sequence[object]) -> str:
+    """``(1, 2)`` or ``(1,)``."""
+    return f"({values[0]},)" if len(values) == 1 else str(tuple(values))
+
+
+def shapes_text(head: str, shapes: Sequence[Sequence[int]]) -> str:
+    """``head((1, 2), (3, 4))``, one shape a line where it does not fit."""
+    flat = head + values_text([values_text(shape) for shape in shapes]).replace("'", "")
+    if len(flat) <= WIDTH:
+        return flat
+    return f"{head}(\n" + "".join(f"    {values_text(shape)},\n" for shape in shapes) + ")"
+
+
 def dict_text(pairs: Sequence[tuple[str, str]], indent: int) -> str:
     """``dict(a=1, b=2)``, one pair a line where the whole does not fit after ``return`` at ``indent``."""
     flat = "dict(" + ", ".join(f"{name}={value}" for name, value in pairs) + ")"
@@ -74,3 +87,24 @@ def domain_entry(name: str, condition: str, words: str) -> str:
     if 4 + len(flat) <= WIDTH:
         return flat
     return f'"{name}": (\n        lambda {name}: {condition},\n        "{words}",\n    ),'
+
+
+def all_text(head: str, names: Sequence[str]) -> str:
+    """``head["a", "b"]`` with the names sorted as linters sort ``__all__``."""
+    return list_text(head, [f'"{name}"' for name in sorted(names)], 0)
+
+
+def condition_text(head: str, terms: Sequence[str], word: str, tail: str, indent: int) -> str:
+    """``head(a and b)tail``; the terms below it where they do not fit, one a line where these do not fit either."""
+    flat = f" {word} ".join(terms)
+    if indent + len(f"{head}({flat}){tail}") <= WIDTH:
+        return f"{head}({flat}){tail}"
+    inner = " " * (indent + 4)
+    if len(inner) + len(flat) > WIDTH:
+        flat = f"\n{inner}{word} ".join(terms)
+    return f"{head}(\n{inner}{flat}\n" + " " * indent + f"){tail}"
+
+
+def attribute_text(name: str, attribute: str) -> str:
+    """``name.attribute``."""
+    return f"{name}.{attribute}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen import __version__
 from tilegen.emit.card import budget_card, roofline_line, wrapped
 from tilegen.emit.environment import render_template
+from tilegen.emit.format import values_text
 from tilegen.emit.tiles import Table, tile_tables
 from tilegen.expr import to_python, to_text
 from tilegen.families.family import family_of
@@ -48,6 +49,7 @@ def render(spec: Spec) -> Rendering:
     files = {
         "kernel.py": render_template(f"{folder}/kernel.py.jinja", context),
         "api.py": render_template(f"{folder}/api.py.jinja", context),
+        "dispatch.py": render_template("shared/dispatch.jinja", context),
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
@@ -108,11 +110,16 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "namespace": f"tilegen_{spec.sha256[:12]}",
         "total": all(_is_total(table) for table in tables),
         "dispatch_arguments": dispatch_arguments(spec),
+        "preferred": [
+            (True if rule.when is None else to_python(rule.when), rule.when_text or "it is there", rule.call)
+            for rule in spec.dispatch
+        ],
         "static_dims": tuple(dim.name for dim in spec.dims if not dim.dynamic),
         "dynamic_dims": tuple(dim.name for dim in spec.dims if dim.dynamic),
         "declared": tuple((dim.name, declared_python(dim), declared_text(dim)) for dim in spec.dims),
         "sm_counts": tuple((arch, chip(arch).part.sm_count) for arch in by_arch),
-        "static_values": tuple((dim.name, _tuple(listed_values(dim))) for dim in spec.dims if not dim.dynamic),
+        "static_loops": _static_loops(spec),
+        "shapes": tuple(tuple(shape.values()) for shape in spec.shapes),
         "probe_values": _probe_values(spec, by_arch),
         "cards": cards(spec, by_arch),
         "line": lambda path: spec.span(path).line,
@@ -120,8 +127,12 @@ def context_of(spec: Spec) -> dict[str, Any]:
     return {**shared, **own}
 
 
-def _tuple(values: tuple[Any, ...]) -> str:
-    return f"({values[0]},)" if len(values) == 1 else str(values)
+def _static_loops(spec: Spec) -> tuple[tuple[str, str], ...]:
+    """The loops over what is built ahead: over the shapes, or over the listed values of each static dim."""
+    static = [dim for dim in spec.dims if not dim.dynamic]
+    if spec.shapes:
+        return ((", ".join(dim.name for dim in static) + ("," if len(static) == 1 else ""), "SHAPES"),)
+    return tuple((dim.name, values_text(listed_values(dim))) for dim in static)
 
 
 def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
@@ -134,7 +145,7 @@ def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
         for _, dims in witnesses(spec, arch, cases_, static)
     }
     ordered = sorted(found)
-    return _tuple(tuple(point[0] for point in ordered) if len(dynamic) == 1 else tuple(ordered))
+    return values_text(tuple(point[0] for point in ordered) if len(dynamic) == 1 else tuple(ordered))
 
 
 def _is_total(table: Table) -> bool:
@@ -149,7 +160,7 @@ def dispatch_arguments(spec: Spec) -> tuple[str, ...]:
 def declared_python(dim: Dim) -> str:
     """A Python condition that a value is in the declared domain of a dim."""
     if dim.is_listed:
-        return f"{dim.name} in {_tuple(dim.values)}"
+        return f"{dim.name} in {values_text(dim.values)}"
     upper = "" if dim.max is None else f" <= {dim.max}"
     parts = [f"{dim.min or 1} <= {dim.name}{upper}" if upper else f"{dim.name} >= {dim.min or 1}"]
     if dim.multiple_of not in (None, 1):
@@ -158,7 +169,7 @@ def declared_python(dim: Dim) -> str:
         also = to_python(dim.also)
         parts.append(f"({also})" if " or " in also else also)
     text = " and ".join(parts)
-    return text if dim.dynamic or not dim.values else f"{dim.name} in {_tuple(dim.values)} or ({text})"
+    return text if dim.dynamic or not dim.values else f"{dim.name} in {values_text(dim.values)} or ({text})"
 
 
 def declared_text(dim: Dim) -> str:

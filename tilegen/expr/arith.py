@@ -5,6 +5,7 @@ A size is `int | sympy.Expr`, a condition `bool | sympy Boolean`; no function he
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -44,54 +45,62 @@ def floor_div(a: Size, b: Size) -> Size:
     """a // b; ZeroDivisionError if b is the constant 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
-    from tilegen.expr.nodes import FloorDiv
-
-    return native(FloorDiv(a, b))
+    return _node("FloorDiv", a, b)
 
 
 def mod(a: Size, b: Size) -> Size:
     """a % b with the sign of b; ZeroDivisionError if b is the constant 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    from tilegen.expr.nodes import Mod
-
-    return native(Mod(a, b))
+    return _node("Mod", a, b)
 
 
 def ceil_div(a: Size, b: Size) -> Size:
     """a / b rounded up; ZeroDivisionError if b is the constant 0."""
     if isinstance(a, int) and isinstance(b, int):
         return -(-a // b)
-    from tilegen.expr.nodes import CeilDiv
-
-    return native(CeilDiv(a, b))
+    return _node("CeilDiv", a, b)
 
 
 def minimum(*args: Size) -> Size:
     """The least of the arguments."""
     if all(isinstance(a, int) for a in args):
         return min(args)
-    from tilegen.expr.nodes import Min
-
-    return native(Min(*args))
+    return _node("Min", *args)
 
 
 def maximum(*args: Size) -> Size:
     """The greatest of the arguments."""
     if all(isinstance(a, int) for a in args):
         return max(args)
-    from tilegen.expr.nodes import Max
-
-    return native(Max(*args))
+    return _node("Max", *args)
 
 
 def add(*args: Size) -> Size:
     """The sum of the arguments; 0 of none."""
-    return native(sum(args, 0))
+    return sum(args) if all(isinstance(a, int) for a in args) else _sum(args)
 
 
 def multiply(*args: Size) -> Size:
     """The product of the arguments; 1 of none."""
+    return math.prod(args) if all(isinstance(a, int) for a in args) else _product(args)
+
+
+@lru_cache(maxsize=8192)
+def _node(kind: str, *args: Size) -> Size:
+    """A function of :mod:`tilegen.expr.nodes`. Plans of several dtypes and chips build the same ones."""
+    from tilegen.expr import nodes
+
+    return native(getattr(nodes, kind)(*args))
+
+
+@lru_cache(maxsize=8192)
+def _sum(args: tuple[Size, ...]) -> Size:
+    return native(sum(args, 0))
+
+
+@lru_cache(maxsize=8192)
+def _product(args: tuple[Size, ...]) -> Size:
     product: Size = 1
     for arg in args:
         product = product * arg

@@ -16,23 +16,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance; ``context``
-    gives the names that the family's templates need, from the spec and every case of every target; ``golden_cases`` the
-    small inputs whose outputs are kept, each a dict of ``name``, ``dims``, ``dtype`` and ``seed``.
-    """
+    """``derive`` gives the tile values that a spec leaves out; ``plan`` builds the tile plan of one instance."""
 
     name: str
     derive: Callable[[Spec, Target, Mapping[str, str], Mapping[str, Any]], dict[str, Any]]
     plan: Callable[[Spec, Target, Mapping[str, str], Case], TilePlan]
-    context: Callable[[Spec, Mapping[str, tuple[Case, ...]]], dict[str, Any]]
-    golden_cases: Callable[[Spec], list[dict[str, Any]]]
+
+    def context(self, spec: Spec, cases: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
+        """The names that the family's templates need, from the spec and every case of every target."""
+        found: dict[str, Any] = self._printing.context(spec, cases)
+        return found
+
+    def golden_cases(self, spec: Spec) -> list[dict[str, Any]]:
+        """The small inputs whose outputs are kept, each a dict of ``name``, ``dims``, ``dtype`` and ``seed``."""
+        found: list[dict[str, Any]] = self._printing.golden_cases(spec)
+        return found
+
+    @property
+    def _printing(self) -> Any:
+        """The family's context module: imported for rendering alone, planning and checking do without."""
+        return import_module(f"tilegen.families.{self.name}.context")
 
 
 @cache
 def family(name: str) -> Family:
     plan = import_module(f"tilegen.families.{name}.plan")
-    context = import_module(f"tilegen.families.{name}.context")
-    return Family(name, plan.derive, plan.plan, context.context, context.golden_cases)
+    return Family(name, plan.derive, plan.plan)
 
 
 def family_of(spec: Spec) -> Family:

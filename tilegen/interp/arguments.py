@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, is_float, is_narrow_float, round_to, storage_dtype
-from tilegen.interp.program import Parameter, Program
+from tilegen.interp.program import VARIABLES, Parameter, Program
 
 
 @dataclass
@@ -40,7 +41,7 @@ def bind(
     for parameter in program.parameters:
         if parameter.plan is None:
             if parameter.name in inputs:
-                frame.environment[parameter.slot] = as_scalar(inputs[parameter.name])
+                frame.environment[parameter.slot] = _scalar(parameter, inputs[parameter.name])
                 dims[parameter.name] = frame.environment[parameter.slot]
         elif parameter.name in inputs:
             value = inputs[parameter.name]
@@ -58,29 +59,47 @@ def bind(
                 raise InvalidKernelError(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
             continue
         _check_shape(parameter, shapes.get(parameter.name), frame)
-        storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
+        try:
+            storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
+        except (MemoryError, ValueError) as error:  # numpy's, for an array that is too large
+            raise InvalidKernelError(
+                f"no memory for {parameter.name}, {_extents(parameter, frame)}: {error}"
+            ) from error
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
         storage.safe_value = parameter.plan.safe_value
+    for name in program.used_dimensions:
+        if frame.environment[program.dimensions[name]] is None:
+            raise InvalidKernelError(f"the kernel uses {name}, which no argument determines: give a number for it")
     return bound, dims
 
 
 def _check_names(program: Program, inputs: Mapping[str, Any]) -> None:
-    known = {parameter.name for parameter in program.parameters} | set(_dimension_slots(program))
+    known = {parameter.name for parameter in program.parameters} | set(program.dimensions)
     for name in inputs:
         if name not in known:
             raise InvalidKernelError(f"{program.name} has no argument {name!r}; it has {', '.join(sorted(known))}")
 
 
-def _dimension_slots(program: Program) -> dict[str, int]:
-    """Slots of the variables in the shapes and strides of the parameters, by name."""
-    slots: dict[str, int] = {}
-    for parameter in program.parameters:
-        if parameter.buffer is not None:
-            for extent in (*parameter.buffer.shape, *parameter.buffer.strides):
-                if type(extent).__name__ in ("Var", "SizeVar"):
-                    slots[str(extent.name)] = program.compiler.variable_slot(extent)
-    return slots
+def _scalar(parameter: Parameter, value: Any) -> Any:
+    """A scalar argument as its dtype holds it."""
+    array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    wanted = storage_dtype(parameter.dtype)
+    fits = array.size == 1 and array.dtype.kind in ("iubf" if is_float(parameter.dtype) else "iub")
+    if fits and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        fits = limits.min <= int(array.item()) <= limits.max
+    if not fits:
+        raise InvalidKernelError(
+            f"the scalar argument {parameter.name} is {parameter.dtype}; {value!r:.60} is no such number"
+        )
+    return as_scalar(array.reshape(()).astype(wanted).item())
+
+
+def _dimension(name: str, value: Any) -> int:
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
+        raise InvalidKernelError(f"the dimension {name} is {value!r:.60}, which is no whole number")
+    return operator.index(value)
 
 
 def _bind_dimensions(
@@ -91,33 +110,59 @@ def _bind_dimensions(
     frame: Frame,
     dims: dict[str, int],
 ) -> None:
-    slots = _dimension_slots(program)
-    for name, slot in slots.items():
+    """Give each dimension and stride its value: a number that the caller gave, else an argument's, else a dense shape's."""
+    for name, slot in program.dimensions.items():
         if name in inputs:
-            frame.environment[slot] = dims[name] = int(inputs[name])
-    for parameter in program.parameters:
-        shape = shapes.get(parameter.name)
-        if parameter.buffer is None or shape is None:
-            continue
+            frame.environment[slot] = dims[name] = _dimension(name, inputs[name])
+    with_shape = [parameter for parameter in program.parameters if parameter.buffer is not None]
+    with_shape = [parameter for parameter in with_shape if parameter.name in shapes]
+    for parameter in with_shape:
+        shape = shapes[parameter.name]
         if len(shape) != len(parameter.buffer.shape):
             raise InvalidKernelError(
                 f"{parameter.name} has {len(parameter.buffer.shape)} axes, the argument has shape {shape}"
             )
         _bind_extents(parameter, shape, frame, dims, program)
-        array = arrays.get(parameter.name)
-        strides = [stride // array.itemsize for stride in array.strides] if array is not None else _dense(shape)
-        for stride, actual in zip(parameter.buffer.strides, strides, strict=False):
-            if type(stride).__name__ in ("Var", "SizeVar"):
-                slot = program.compiler.variable_slot(stride)
-                if frame.environment[slot] is None:
-                    frame.environment[slot] = dims[str(stride.name)] = actual
+    fixed = {slot for slot, value in enumerate(frame.environment) if value is not None}
+    for parameter in with_shape:
+        if parameter.name in arrays:
+            _bind_strides(parameter, arrays[parameter.name], frame, dims, program, fixed)
+    for parameter in with_shape:
+        for stride, actual in zip(parameter.buffer.strides, _dense(shapes[parameter.name]), strict=False):
+            _bind_if_open(stride, actual, frame, dims, program)
+
+
+def _bind_strides(
+    parameter: Parameter, array: Array, frame: Frame, dims: dict[str, int], program: Program, fixed: set[int]
+) -> None:
+    """Take dynamic strides from an array; two arrays that share one have to agree. Along an axis of one it is free."""
+    for axis, (stride, extent, step) in enumerate(
+        zip(parameter.buffer.strides, array.shape, array.strides, strict=False)
+    ):
+        actual = step // array.itemsize
+        if extent <= 1 or type(stride).__name__ not in VARIABLES:
+            continue
+        _bind_if_open(stride, actual, frame, dims, program)
+        slot = program.compiler.variable_slot(stride)
+        if frame.environment[slot] != actual and slot not in fixed:
+            raise InvalidKernelError(
+                f"the stride of axis {axis} of {parameter.name} is {stride.name} = {frame.environment[slot]}, "
+                f"the argument has {actual}"
+            )
+
+
+def _bind_if_open(stride: Any, actual: int, frame: Frame, dims: dict[str, int], program: Program) -> None:
+    if type(stride).__name__ in VARIABLES:
+        slot = program.compiler.variable_slot(stride)
+        if frame.environment[slot] is None:
+            frame.environment[slot] = dims[str(stride.name)] = actual
 
 
 def _bind_extents(
     parameter: Parameter, shape: Sequence[int], frame: Frame, dims: dict[str, int], program: Program
 ) -> None:
     for axis, (extent, actual) in enumerate(zip(parameter.buffer.shape, shape, strict=True)):
-        if type(extent).__name__ not in ("Var", "SizeVar"):
+        if type(extent).__name__ not in VARIABLES:
             continue
         slot, name = program.compiler.variable_slot(extent), str(extent.name)
         if frame.environment[slot] is None:
@@ -143,14 +188,40 @@ def _storage(
     plan = parameter.plan
     assert plan is not None
     shape = _extents(parameter, frame)
+    if plan.written_in:
+        _check_no_overlap(parameter, shape, frame)
     if array is None:
         if _only_written(parameter):
             return Storage.poisoned(plan.name, plan.dtype, "global", shape, diagnostics)
         return Storage(plan.name, plan.dtype, "global", random_array(generator, shape, plan.dtype))
-    symbolic = any(type(stride).__name__ in ("Var", "SizeVar") for stride in parameter.buffer.strides)
-    if plan.written_in or not symbolic:
+    symbolic = any(type(stride).__name__ in VARIABLES for stride in parameter.buffer.strides)
+    if plan.written_in or plan.views or not symbolic:
         array = np.array(array, order="C", copy=bool(plan.written_in) or not array.flags.c_contiguous)
     return Storage(plan.name, plan.dtype, "global", array)
+
+
+def _check_no_overlap(parameter: Parameter, shape: tuple[int, ...], frame: Frame) -> None:
+    """Refuse to write an argument whose strides give one place to several elements: which write stays is not modelled."""
+    assert parameter.plan is not None
+    strides = [code.run(frame) for code in parameter.plan.strides]
+    if not strides or None in strides or 0 in shape:
+        return
+    reach = 0  # beyond the axes of smaller strides
+    for stride, extent in sorted((abs(int(stride)), extent) for stride, extent in zip(strides, shape, strict=True)):
+        if extent > 1 and stride <= reach:
+            break
+        reach += stride * (extent - 1)
+    else:
+        return
+    places = np.zeros((), dtype=np.int64)
+    for stride, extent in zip(strides, shape, strict=True):
+        places = places[..., None] + int(stride) * np.arange(extent)
+    distinct = np.unique(places).size
+    if distinct < places.size:
+        raise InvalidKernelError(
+            f"{parameter.name} is written, but its strides {tuple(strides)} put its {places.size} elements "
+            f"into {distinct} places"
+        )
 
 
 def _check_shape(parameter: Parameter, given: tuple[int, ...] | None, frame: Frame) -> None:
@@ -162,15 +233,16 @@ def _check_shape(parameter: Parameter, given: tuple[int, ...] | None, frame: Fra
 def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
     assert parameter.plan is not None
     try:
-        return parameter.plan.extents(frame)
+        shape = parameter.plan.extents(frame)
     except TypeError:
-        names = sorted(
-            {str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in ("Var", "SizeVar")}
-        )
+        names = sorted({str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in VARIABLES})
         raise InvalidKernelError(
             f"the shape of {parameter.name} is not determined: give an array or a shape for it, "
             f"or values for {', '.join(names)}"
         ) from None
+    if any(extent < 0 for extent in shape):
+        raise InvalidKernelError(f"{parameter.name} would have the shape {shape}")
+    return shape
 
 
 def random_array(generator: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
@@ -188,14 +260,22 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
     """A numpy array in the storage of ``dtype``; torch tensors (on the CPU) are taken without copying where numpy can."""
     storage = storage_dtype(dtype)
     if hasattr(value, "detach"):
-        value = _from_torch(value.detach().cpu(), storage)
-    array = np.asarray(value)
+        try:
+            value = _from_torch(value.detach().cpu().resolve_conj().resolve_neg(), storage)
+        except (RuntimeError, TypeError, KeyError) as error:  # a sparse, quantised or meta tensor
+            raise InvalidKernelError(f"{name} is no plain tensor of numbers: {error}") from error
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidKernelError(f"{name} cannot be read as an array: {error}") from error
     if array.dtype == storage:
         return array
     if array.dtype.kind == "V" or (
         array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)
+    if array.dtype.kind not in "biuf":
+        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
     if not same_kind or array.dtype.itemsize != storage.itemsize:
         raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")

@@ -14,9 +14,10 @@ import numpy as np
 
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.expressions import compile_expression
-from tilegen.interp.findings import Site, UnsupportedError
+from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code
+from tilegen.interp.layouts import TileLayout
 from tilegen.interp.memory import LocalStorage, Storage
 from tilegen.interp.number_formats import storage_dtype
 from tilegen.interp.structure import walk
@@ -67,6 +68,7 @@ class Compiler:
         self.kernel = 0
         self.barrier_counts: dict[int, list[Any]] = {}
         self.reducer_kinds: dict[int, str] = {}
+        self.layouts: list[TileLayout] = []
         self.extent_slots: dict[int, int] = {}
         self._variables: dict[int, int] = {}
         self._lanes: dict[int, tuple[int, Affine]] = {}
@@ -310,7 +312,10 @@ class Compiler:
             if plan.views:
                 raise UnsupportedError(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
             return
-        storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
+        try:
+            storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
+        except (MemoryError, ValueError) as error:  # numpy's, for what is too large
+            raise InvalidKernelError(f"no memory for {plan.name}, {shape} of {plan.dtype}: {error}") from error
         storage.safe_value = plan.safe_value
         storage.attach(frame.block.watches)
         frame.memory[plan.slot] = storage
@@ -333,9 +338,17 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
     target = storage_dtype(plan.dtype)
     shape = plan.extents(frame)
     strides = tuple(int(code.run(frame)) for code in plan.strides)
-    if not storage.data.flags.c_contiguous:
+    assert plan.root is not None
+    if not storage.data.flags.c_contiguous or not _is_dense(plan.root, frame):
         raise UnsupportedError(f"{plan.name} is a view of {storage.name}, which is not contiguous")
     flat = storage.data.reshape(-1).view(target)
+    reach = 1 + sum(
+        (extent - 1) * stride for extent, stride in zip(shape, strides or _dense_strides(shape), strict=True)
+    )
+    if 0 not in shape and not 0 < reach <= flat.size:
+        raise InvalidKernelError(
+            f"{plan.name}, {shape} of {plan.dtype}, reaches past {storage.name}, which holds {flat.size} such elements"
+        )
     same_width = target.itemsize == storage.data.itemsize
     written = storage.written.reshape(-1) if storage.written is not None and same_width else None
     writer = storage.writer.reshape(-1) if storage.writer is not None and same_width else None
@@ -361,6 +374,12 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
         unwritten=storage.unwritten,
         memory_id=storage.memory_id,
     )
+
+
+def _is_dense(plan: BufferPlan, frame: Frame) -> bool:
+    """Whether a buffer is declared with the strides of row-major order, or with none."""
+    strides = tuple(code.run(frame) for code in plan.strides)
+    return not strides or strides == _dense_strides(plan.extents(frame))
 
 
 def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:

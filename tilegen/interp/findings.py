@@ -27,6 +27,7 @@ KINDS: dict[str, str] = {
     "divergent-value": "a value that differs from thread to thread is used where one value is needed",
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",
+    "layout": "an explicit layout puts two elements in one place, or one element outside",
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.

@@ -17,6 +17,7 @@ from tilegen.interp.statements import read_block_annotations
 from tilegen.interp.steps import Step, compile_statement
 from tilegen.interp.structure import walk
 
+VARIABLES = ("Var", "SizeVar")
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
 
 
@@ -50,11 +51,17 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Program:
-    """The steps of a prim_func in order: a ``Kernel``, or a step that the host carries out."""
+    """The steps of a prim_func in order: a ``Kernel``, or a step that the host carries out.
+
+    ``dimensions`` are the slots of the variables in the shapes and strides of the parameters, by name;
+    ``used_dimensions`` those that the code names too.
+    """
 
     name: str
     compiler: Compiler
     parameters: tuple[Parameter, ...]
+    dimensions: dict[str, int]
+    used_dimensions: tuple[str, ...]
     workspaces: tuple[BufferPlan, ...]
     steps: tuple[Kernel | Step, ...]
     compiler_synchronises: bool
@@ -68,11 +75,13 @@ def compile_program(function: Any) -> Program:
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
     compiler = Compiler(_lane_axes(function.body), guarded)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
+    dimensions = _dimensions(compiler, parameters)
+    used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
     workspaces: list[BufferPlan] = []
     steps = _host_steps(compiler, function.body, workspaces)
     name = str((function.attrs or {}).get("global_symbol", "main"))
     synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
-    return Program(name, compiler, parameters, tuple(workspaces), tuple(steps), synchronises)
+    return Program(name, compiler, parameters, dimensions, used, tuple(workspaces), tuple(steps), synchronises)
 
 
 def _parameter(compiler: Compiler, function: Any, variable: Any) -> Parameter:
@@ -82,6 +91,32 @@ def _parameter(compiler: Compiler, function: Any, variable: Any) -> Parameter:
         return Parameter(str(buffer.name), str(buffer.dtype), variable, plan.slot, plan, buffer)
     slot = compiler.variable_slot(variable)
     return Parameter(str(variable.name), str(variable.dtype), variable, slot, None, None)
+
+
+def _dimensions(compiler: Compiler, parameters: tuple[Parameter, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+
+    def visit(part: Any) -> None:
+        if type(part).__name__ in VARIABLES:
+            found[str(part.name)] = compiler.variable_slot(part)
+
+    for parameter in parameters:
+        if parameter.buffer is not None:
+            for extent in (*parameter.buffer.shape, *parameter.buffer.strides):
+                walk(extent, visit)
+    return found
+
+
+def _slots(compiler: Compiler, node: Any) -> set[int]:
+    """The slots of those variables in ``node`` that are known already."""
+    found: set[int] = set()
+
+    def visit(part: Any) -> None:
+        if type(part).__name__ in VARIABLES and compiler.knows_variable(part):
+            found.add(compiler.variable_slot(part))
+
+    walk(node, visit)
+    return found
 
 
 def _lane_axes(node: Any) -> int:

@@ -10,6 +10,7 @@ from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.iteration_order import iteration_check
 from tilegen.interp.lanes import Code, own
+from tilegen.interp.layouts import compile_layout
 from tilegen.interp.non_finite import store_check
 from tilegen.interp.number_formats import is_float
 from tilegen.interp.roles import compile_body, compile_sequence
@@ -92,7 +93,7 @@ def _block(compiler: Compiler, node: Any) -> Step:
 
 
 def read_block_annotations(compiler: Compiler, block: Any) -> None:
-    """Take the safe values and the arrive counts that a block declares for its buffers."""
+    """Take the safe values, reducers, layouts and arrive counts that a block declares for its buffers."""
     for data, value in dict(block.annotations.get("safe_value_map", {})).items():
         plan = compiler.root_of(data)
         if plan is not None:
@@ -101,6 +102,11 @@ def read_block_annotations(compiler: Compiler, block: Any) -> None:
         plan = compiler.root_of(data)
         if plan is not None:
             compiler.reducer_kinds[plan.slot] = str(info["op"])
+    for data, layout in dict(block.annotations.get("layout_map", {})).items():
+        plan = compiler.root_of(data)
+        compiled = compile_layout(compiler, plan, layout) if plan is not None else None
+        if compiled is not None:
+            compiler.layouts.append(compiled)
     for data, counts in dict(block.annotations.get("barrier_init", {})).items():
         plan = compiler.root_of(data)
         if plan is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
     """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
-    key = (spec.path, spec.sha256, arch, tuple(sorted((overrides or {}).items())))
+    key = (spec.path, spec.sha256, sharer(spec, arch), tuple(sorted((overrides or {}).items())))
     if key not in _found:
         if len(_found) >= REMEMBERED:
             _found.clear()
@@ -29,6 +29,14 @@ def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> 
         start = Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1))
         _found[key] = tuple(_extend(start, evaluation_order(values), values, spec))
     return iter(_found[key])
+
+
+def sharer(spec: Spec, arch: str) -> str:
+    """The first target with the tile rules of ``arch``: where a spec gives a target none of its own, all share them."""
+    own = next((target for target in spec.targets if target.arch == arch), None)
+    if own is None or own.tile or own.schedule is not None:
+        return arch
+    return next(target.arch for target in spec.targets if not target.tile and target.schedule is None)
 
 
 REMEMBERED = 256

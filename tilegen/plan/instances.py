@@ -62,7 +62,12 @@ def instances(spec: Spec, arch: str) -> Iterator[Instance]:
 
 
 def static_shapes(spec: Spec) -> Iterator[dict[str, int]]:
-    """Every combination of the listed values of the static dims; a ranged dim without any gives its least value."""
+    """The shapes of the spec; else every combination of the listed values of the static dims, and of a ranged dim
+    without any its least value.
+    """
+    if spec.shapes:
+        yield from (dict(shape) for shape in spec.shapes)
+        return
     static = [dim for dim in spec.dims if not dim.dynamic]
     for values in itertools.product(*(listed_values(dim) for dim in static)):
         yield {dim.name: value for dim, value in zip(static, values, strict=True)}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class KernelPlan:
     launch: Launch
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
-    barriers: int = 0
+    barriers: Size = 0
     named_barriers: tuple[int, ...] = ()
     requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
@@ -268,10 +269,9 @@ class KernelPlan:
     handshakes: tuple[Handshake, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
-        for buffer in self.buffers:
-            if buffer.name == name:
-                return buffer
-        raise KeyError(f"kernel {self.name} has no buffer {name}")
+        if name not in self._by_name:
+            raise KeyError(f"kernel {self.name} has no buffer {name}")
+        return self._by_name[name]
 
     def programs(self) -> Iterator[tuple[Role, tuple[Op, ...]]]:
         """Each role with its part of the body; one role of all threads where the source makes none."""
@@ -285,10 +285,29 @@ class KernelPlan:
 
     def ops(self) -> Iterator[tuple[Op, tuple[Loop, ...]]]:
         """Every operation with the loops around it, outermost first."""
-        yield from _walk(self.body, ())
+        return iter(self._walked)
 
     def find(self, kind: type) -> Iterator[tuple[Any, tuple[Loop, ...]]]:
-        return ((op, loops) for op, loops in self.ops() if isinstance(op, kind))
+        """Every operation of one kind with the loops around it. Rules ask for the same few kinds over and over."""
+        if kind not in self._by_kind:
+            self._by_kind[kind] = tuple((op, loops) for op, loops in self._walked if isinstance(op, kind))
+        return iter(self._by_kind[kind])
+
+    def loops(self) -> Iterator[Loop]:
+        """Every loop, an outer one before those inside it."""
+        return (op for op, _ in self.find(Loop))
+
+    @cached_property
+    def _by_name(self) -> dict[str, Buffer]:
+        return {buffer.name: buffer for buffer in reversed(self.buffers)}
+
+    @cached_property
+    def _walked(self) -> tuple[tuple[Op, tuple[Loop, ...]], ...]:
+        return tuple(_walk(self.body, ()))
+
+    @cached_property
+    def _by_kind(self) -> dict[type, tuple[tuple[Any, tuple[Loop, ...]], ...]]:
+        return {}
 
 
 def _walk(body: tuple[Op, ...], loops: tuple[Loop, ...]) -> Iterator[tuple[Op, tuple[Loop, ...]]]:
@@ -338,3 +357,8 @@ class TilePlan:
     @property
     def tiles(self) -> Mapping[str, Any]:
         return self.case.tiles
+
+    @property
+    def dynamic_dims(self) -> frozenset[str]:
+        """The dims that only a call knows."""
+        return frozenset(dim.name for dim in self.spec.dims if dim.dynamic)

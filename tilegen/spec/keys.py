@@ -60,6 +60,10 @@ SPEC: dict[str, Key] = {
     "schedule": Key({}, "how the tile program is arranged; the family's first choice if absent"),
     "doc": Key(_STRING, "what the kernel is for; stands in the emitted docstring"),
     "dims": Key(_TABLE, "the dims and their domains", True),
+    "shapes": Key(
+        {"type": "array", "items": {"type": "object", "additionalProperties": _POSITIVE}, "minItems": 1},
+        "combinations of the static dims that are built, tested and warmed ahead; every one of their values if absent",
+    ),
     "tensors": Key(_TABLE, "the tensors, by name"),
     "scalars": Key(_TABLE, "numbers given at run time, by name"),
     "compute": Key(_TABLE, "what is computed", True),

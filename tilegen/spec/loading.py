@@ -17,6 +17,7 @@ from tilegen.spec.model import Allow, Dim, GoldenCase, Prefer, Spec, Target, Ten
 from tilegen.spec.names import call_problem, kernel_problem, suggested_kernel
 from tilegen.spec.read_compute import read_compute
 from tilegen.spec.read_dims import read_dims
+from tilegen.spec.read_shapes import read_shapes
 from tilegen.spec.read_tensors import check_dims_bound, read_scalars, read_tensors
 from tilegen.spec.read_tile import read_schedule, read_tile
 from tilegen.spec.reader import Reader
@@ -57,6 +58,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
         return None
     dims = read_dims(reader, values.get("dims", {}), section)
     declared = _declared(values.get("dims"), section)
+    shapes = read_shapes(reader, values.get("shapes"), dims)
     schedule = read_schedule(reader, ("schedule",), values.get("schedule"), section, declared)
     tensors = read_tensors(reader, values.get("tensors", {}), section, declared)
     taken = section.taken_names() | dict.fromkeys(declared, "a dim") | dict.fromkeys(tensors, "a tensor")
@@ -84,6 +86,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
         schedule=schedule,
         doc=doc_text,
         dims=tuple(dims.values()),
+        shapes=shapes,
         tensors=tuple(tensors.values()),
         scalars=tuple(scalars.values()),
         compute=compute,

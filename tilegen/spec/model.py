@@ -7,12 +7,13 @@ not validated again here.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from tilegen.expr import Condition, Range, Size, evaluate, narrowed
-from tilegen.spec.document import Document, parse_path
+from tilegen.spec.document import Document, parse_path, spell_path
 from tilegen.spec.section import Compute, FamilySection
 from tilegen.spec.source import Span
 
@@ -156,7 +157,10 @@ class Tolerance(_Value):
 
 
 class Spec(_Value):
-    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file."""
+    """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file.
+
+    `shapes` are the static dims of what is built ahead, in increasing order; empty if every combination of `values` is.
+    """
 
     path: str
     sha256: str
@@ -166,6 +170,7 @@ class Spec(_Value):
     schedule: TileValue | None = None
     doc: str = ""
     dims: tuple[Dim, ...]
+    shapes: tuple[dict[str, int], ...] = ()
     tensors: tuple[Tensor, ...]
     scalars: tuple[Scalar, ...] = ()
     compute: Compute
@@ -195,6 +200,17 @@ class Spec(_Value):
     def text(self) -> str:
         """The file as it was read."""
         return self._document.text
+
+    @property
+    def document_values(self) -> dict[str, Any]:
+        """The file as plain TOML values."""
+        return self._document.values
+
+    @property
+    def document_paths(self) -> Iterator[str]:
+        """The path of every key and value of the file, in its order, parents first where they begin together."""
+        places = sorted(self._document.places, key=lambda path: (self._document.key_span(path), len(path)))
+        return (spell_path(path) for path in places)
 
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""
@@ -226,7 +242,8 @@ class Spec(_Value):
     @property
     def section(self) -> FamilySection:
         """The family's section, of the variant if there is one."""
-        return self._section
+        # Asked for in every case of every target; pydantic's way to a private attribute is 20 times as long.
+        return self.__pydantic_private__["_section"]  # type: ignore[index, no-any-return]
 
 
 def _named(values: Any, name: str) -> Any:

@@ -17,7 +17,8 @@ RESERVED = frozenset((
     "np", "os", "sys", "json", "hashlib", "pathlib", "logging", "int", "float", "bool", "str", "len", "range",
     "min", "max", "abs", "sum", "tuple", "list", "dict", "set", "print", "isinstance", "getattr", "property",
     "type", "object", "self", "cls", "dtype", "accum", "device", "stream", "arch", "sm_count", "kernel",
-    "golden", "ceildiv", "where", "inf", "nan",
+    "golden", "ceildiv", "where", "inf", "nan", "rows", "shape", "tiles", "grid", "scratch", "workspace", "compiled",
+    "launch", "path", "why", "api", "dispatch", "reference", "warm_up", "explain_dispatch",
 ))
 # fmt: on
 

@@ -145,6 +145,10 @@ class Target:
     sources: Mapping[str, str] = field(repr=False, hash=False, compare=False)
     """Where each value was read, by dotted path: `sources["shared_memory.per_block"]`."""
 
+    def __hash__(self) -> int:
+        """Of the name alone: chips are keys of caches, and two of one name are rare."""
+        return hash(self.name)
+
     @property
     def part(self) -> Part:
         """The product that rooflines and grid checks assume unless told otherwise."""

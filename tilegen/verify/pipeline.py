@@ -58,6 +58,10 @@ def instruction_patterns() -> dict[str, str]:
     raise LookupError("golden.py has no INSTRUCTIONS")
 
 
+READERS = ("verify", "targets")
+"""What decides an observation besides the kernel's source: how it is read, and the chips. Not the rest of tilegen."""
+
+
 def _cache_key(job: Job) -> str:
     return cache.digest(
         "observe",
@@ -66,7 +70,7 @@ def _cache_key(job: Job) -> str:
         instruction_patterns(),
         version("tilelang"),
         job.recorded,
-        cache.package_digest(),
+        cache.package_digest(READERS),
     )
 
 

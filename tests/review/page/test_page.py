@@ -173,13 +173,15 @@ def test_what_a_spec_does_not_have_is_told() -> None:
             kernel_page(spec("gemm_relu"), **options)  # type: ignore[arg-type]
 
 
-def test_lines_of_the_source_lead_to_the_lines_of_the_spec_that_they_name() -> None:
+def test_lines_of_the_source_lead_to_the_lines_of_the_spec_that_decide_them() -> None:
     found = model("mla_decode").listing
-    scale = next(line for line in found.source if "def default_scale" in line.text)
-    linked = [line for line in found.source[scale.number - 1 : scale.number + 2] if line.links]
-    (target,) = {link for line in linked for link in line.links}
-    assert found.spec[target - 1].text.startswith("scale = ")
-    assert any(line.number in found.spec[target - 1].links for line in linked)
+    scale = next(line for line in found.source if "return (D_nope + D_rope) ** -0.5" in line.text)
+    decided = {link.line: link.why for link in scale.links}
+    at = next(line for line in found.spec if line.text.startswith("scale = "))
+    assert at.number in decided
+    assert decided[at.number].startswith("compute.scale: ")
+    # And back: the line lies in one of the runs that the line of the spec leads to.
+    assert any(link.line <= scale.number <= (link.last or link.line) for link in at.links)
 
 
 def test_an_expression_is_written_as_lists() -> None:

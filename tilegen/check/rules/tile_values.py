@@ -29,6 +29,9 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
             around = Domain({dim.name: Range(dim.min or 1, dim.max)}, True, {})
             for divisor in divisors(dim.also):
                 yield _nonzero(divisor, True, f"dims.{dim.name}.also", within=around)
+    for index, prefer in enumerate(spec.dispatch):
+        for divisor in divisors(prefer.when):
+            yield _nonzero(divisor, True, f"dispatch.prefer[{index}].when", within=any_shape(spec))
     values = spec.tile_for(arch)
     for name in evaluation_order(values):
         several = len(values[name].rules) > 1
@@ -38,6 +41,11 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
                 for part, path in ((rule.when, f"{at}.when"), (rule.use, f"{at}.use" if several else at)):
                     for divisor in divisors(part):
                         yield _nonzero(substitute(divisor, case.tiles), case.condition, path, divisor)
+
+
+def any_shape(spec: Spec, least: int = 0) -> Domain:
+    """Every shape of a call, declared or not: a dispatcher asks its conditions of any."""
+    return Domain({dim.name: Range(least, None) for dim in spec.dims}, True, {})
 
 
 def path_of(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tilegen.emit.format import values_text
 from tilegen.emit.tiles import tile_tables
 from tilegen.expr import formula_to_torch
 from tilegen.families.attention import combine, delayed
@@ -30,6 +31,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     return {
         "title": f"{spec.kernel}: MLA decode, one query a sequence over a latent cache; B and S dynamic.",
         "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up"),
+        "dispatch": _dispatch(),
         "accum": compute.accum,
         "scale": formula_to_torch(compute.scale.expr, {}),
         "scale_text": compute.scale.text,
@@ -57,6 +59,22 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     }
 
 
+def _dispatch() -> dict[str, Any]:
+    """How the functions of dispatch.py take their arguments, and read the dims off them."""
+    inputs = ["q_nope", "q_pe", "kv"]
+    options = {"seq_lens": None, "scale": None, "num_split": None, "out": None, "return_lse": False}
+    return {
+        "first": "q_nope",
+        "inputs": inputs,
+        "parameters": [*inputs, "*", *(f"{name}={default}" for name, default in options.items())],
+        "passed": [*inputs, *(f"{name}={name}" for name in options)],
+        "passes_out": False,
+        "dims": ("B", "H", "S", "D_nope", "D_rope"),
+        "tolerance": "tolerance",
+        "sizes": "(B, H, D_nope), S, D_rope = q_nope.shape, kv.shape[1], q_pe.shape[2]",
+    }
+
+
 def _default(spec: Spec, name: str) -> str:
     """A parameter with the dim's value, where it has one alone."""
     values = listed_values(spec.dim(name))
@@ -70,7 +88,7 @@ def _widths(spec: Spec) -> str:
 
 def _values(spec: Spec, name: str) -> str:
     values = listed_values(spec.dim(name))
-    return f"({values[0]},)" if len(values) == 1 else str(values)
+    return values_text(values)
 
 
 def golden_cases(spec: Spec) -> list[dict[str, Any]]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import formula_to_tilelang, formula_to_torch, free_names, to_python
+from tilegen.families.declarations import dtype_text, shape_text
 from tilegen.families.gemm.operands import epilogue_scalars, epilogue_tensors, is_transposed
-from tilegen.plan.instances import listed_values
+from tilegen.plan.instances import listed_values, static_shapes
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
@@ -51,7 +52,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "swizzle": next(iter(swizzles)) if len(swizzles) == 1 else None,
         "parameters_of": own,
         "factory_parameters": list(dict.fromkeys(name for names in own.values() for name in names)),
-        "dtype_of": {tensor.name: dtype_text(spec, tensor) for tensor in spec.tensors},
+        "dtype_of": {tensor.name: dtype_text(spec, tensor, "a") for tensor in spec.tensors},
         "gemm_call": gemm_call(spec, policies),
         **_api(spec, extra),
     }
@@ -62,7 +63,7 @@ GOLDEN_ROWS = 3
 
 def golden_cases(spec: Spec) -> list[dict[str, Any]]:
     """A few rows of the smallest listed shape, in each dtype."""
-    n, k = (min(listed_values(spec.dim(name))) for name in ("N", "K"))
+    n, k = min((shape["N"], shape["K"]) for shape in static_shapes(spec))
     return [
         {
             "name": f"{dtype}-M{GOLDEN_ROWS}-N{n}-K{k}",
@@ -82,9 +83,20 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     shapes = {"a": rows, "b": shape_text(spec.tensor("b")), "c": "(M, N)" if is_transposed(spec, "a") else "(..., N)"}
     check = {"N": "(N,)", "M": "(M,)", "M N": "(*rows, N)"}
     kinds = {tensor.name: " ".join(to_python(extent) for extent in tensor.shape) for tensor in extra}
+    called_with = [*inputs, *(scalar.name for scalar in scalars)]
     return {
         "inputs": inputs,
-        "called_with": [*inputs, *(scalar.name for scalar in scalars)],
+        "called_with": called_with,
+        "dispatch": {
+            "first": "a",
+            "inputs": inputs,
+            "parameters": [*called_with, "*", "out=None"],
+            "passed": called_with,
+            "passes_out": True,
+            "dims": ("M", "N", "K"),
+            "tolerance": "tolerance",
+            "sizes": _sizes(spec),
+        },
         "typed_inputs": [
             *(f"{name}: torch.Tensor" for name in inputs),
             *(f"{scalar.name}: {'float' if scalar.dtype.startswith('float') else 'int'}" for scalar in scalars),
@@ -112,7 +124,7 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
         "squares_text": product_text(spec).replace("a", "a.square()", 1).replace("@ b", "@ b.square()"),
         "k_extent": f"a.shape[{0 if is_transposed(spec, 'a') else 1}]",
         "input_dtype": {
-            tensor.name: "dtype" if dtype_text(spec, tensor) == "dtype" else f"torch.{spec.dtypes(tensor.name)[0]}"
+            tensor.name: "dtype" if dtype_text(spec, tensor, "a") == "dtype" else f"torch.{spec.dtypes(tensor.name)[0]}"
             for tensor in extra
         },
         "uses_dims": sorted(free_names(spec.compute.c.expr) & {"M", "N", "K"}),  # type: ignore[attr-defined]
@@ -123,14 +135,26 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
         },
         "test_shapes": _test_shapes(spec),
         "dtypes_of": {
-            name: "(a.dtype,)" if dtype_text(spec, spec.tensor(name)) == "dtype" else f"(torch.{spec.dtypes(name)[0]},)"
+            name: "(a.dtype,)"
+            if dtype_text(spec, spec.tensor(name), "a") == "dtype"
+            else f"(torch.{spec.dtypes(name)[0]},)"
             for name in (*inputs, "c")
         },
-        "out_dtype": "a.dtype" if dtype_text(spec, spec.tensor("c")) == "dtype" else f"torch.{spec.dtypes('c')[0]}",
+        "out_dtype": "a.dtype"
+        if dtype_text(spec, spec.tensor("c"), "a") == "dtype"
+        else f"torch.{spec.dtypes('c')[0]}",
         "fake_shape": "(a.shape[1], b.shape[{}])".format(0 if is_transposed(spec, "b") else 1)
         if is_transposed(spec, "a")
         else "(*a.shape[:-1], b.shape[{}])".format(0 if is_transposed(spec, "b") else 1),
     }
+
+
+def _sizes(spec: Spec) -> str:
+    """The statement that reads M, N and K off the operands."""
+    columns = f"b.shape[{0 if is_transposed(spec, 'b') else 1}]"
+    if is_transposed(spec, "a"):
+        return f"(K, M), N = a.shape, {columns}"
+    return f"(M, K), N = a.shape if a.ndim == 2 else _runtime.flattened(a), {columns}"
 
 
 WORKSPACE = {"stream_k": "(BLOCK_M, BLOCK_N)", "skinny": "(BLOCK_N, BLOCK_M)"}
@@ -191,7 +215,7 @@ def _passed(spec: Spec, own: Mapping[str, Any]) -> list[str]:
 def _arguments(spec: Spec, schedule: str) -> list[tuple[str, str]]:
     """Name and annotation of each argument of a kernel."""
     tensors = [spec.tensor(name) for name in ("a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "c")]
-    found = [(tensor.name, f"T.Tensor({shape_text(tensor)}, {dtype_text(spec, tensor)})") for tensor in tensors]
+    found = [(tensor.name, f"T.Tensor({shape_text(tensor)}, {dtype_text(spec, tensor, 'a')})") for tensor in tensors]
     if schedule in WORKSPACE:
         shape = WORKSPACE[schedule].removeprefix("(")
         found.append(("partial", f'T.Tensor((SLOTS, {shape}, "float32")'))
@@ -206,14 +230,6 @@ def epilogue_parameters(spec: Spec) -> list[str]:
     tensors = [tensor.name for tensor in epilogue_tensors(spec)]
     scalars = [scalar.name for scalar in epilogue_scalars(spec)]
     return ["acc", *tensors, *scalars, *sorted(used & {"M", "N", "K"})]
-
-
-def dtype_text(spec: Spec, tensor: Tensor) -> str:
-    """``dtype`` for a tensor that follows a, else the dtype itself."""
-    follows = tensor
-    while follows.same_as is not None:
-        follows = spec.tensor(follows.same_as)
-    return "dtype" if follows.name == "a" else f'"{spec.dtypes(tensor.name)[0]}"'
 
 
 def gemm_call(spec: Spec, policies: set[str]) -> str:
@@ -239,11 +255,6 @@ def _test_shapes(spec: Spec) -> list[str]:
 def product_text(spec: Spec) -> str:
     """``a @ b``, with the transposes that the tensor shapes say."""
     return f"a{'.T' if is_transposed(spec, 'a') else ''} @ b{'.T' if is_transposed(spec, 'b') else ''}"
-
-
-def shape_text(tensor: Tensor) -> str:
-    inner = ", ".join(to_python(extent) for extent in tensor.shape)
-    return f"({inner},)" if len(tensor.shape) == 1 else f"({inner})"
 
 
 def element_names(extra: tuple[Tensor, ...], row: str, column: str) -> dict[str, str]:

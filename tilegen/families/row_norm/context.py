@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tilegen.emit.format import values_text
 from tilegen.expr import formula_to_tilelang, formula_to_torch, repeated_terms, to_python
+from tilegen.families.declarations import dtype_text, shape_text
 from tilegen.families.row_norm.plan import STATISTICS, column_tensors, has_row_layout, inputs, vector
 from tilegen.plan.build import dtype_bindings
 from tilegen.plan.instances import listed_values
@@ -39,8 +41,8 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "own_layout": all(has_row_layout(case.tiles, dtypes) for case in cases),
         "dtypes": spec.dtypes("x"),
         "parameters": [(tensor.name, shape_text(tensor)) for tensor in (*read, spec.tensor("y"))],
-        "dtype_of": {tensor.name: dtype_text(spec, tensor) for tensor in spec.tensors},
-        "columns": [(tensor.name, dtype_text(spec, tensor)) for tensor in column_tensors(spec)],
+        "dtype_of": {tensor.name: dtype_text(spec, tensor, "x") for tensor in spec.tensors},
+        "columns": [(tensor.name, dtype_text(spec, tensor, "x")) for tensor in column_tensors(spec)],
         "statistics": statistics,
         "statistics_lines": statistics_lines(compute.norm, compute.eps, compute.accum),
         "formula_text": f"y = {compute.y.text}",
@@ -52,8 +54,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
 
 
 def public(spec: Spec) -> tuple[str, ...]:
-    names = (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up")
-    return (*names, f"{spec.kernel}_dispatch", "explain_dispatch") if spec.dispatch else names
+    return (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up")
 
 
 def element_names(spec: Spec, read: tuple[Tensor, ...], statistics: list[str]) -> dict[str, str]:
@@ -111,19 +112,6 @@ def statistics_lines(norm: str, eps: float, accum: str) -> list[str]:
     ]
 
 
-def shape_text(tensor: Tensor) -> str:
-    inner = ", ".join(to_python(extent) for extent in tensor.shape)
-    return f"({inner},)" if len(tensor.shape) == 1 else f"({inner})"
-
-
-def dtype_text(spec: Spec, tensor: Tensor) -> str:
-    """``dtype`` for a tensor that follows x, else the dtype itself."""
-    follows = tensor
-    while follows.same_as is not None:
-        follows = spec.tensor(follows.same_as)
-    return "dtype" if follows.name == "x" else f'"{spec.dtypes(tensor.name)[0]}"'
-
-
 GOLDEN_ROWS = 5
 
 
@@ -139,7 +127,7 @@ def golden_cases(spec: Spec) -> list[dict[str, Any]]:
 
 def _widths(spec: Spec) -> str:
     widths = listed_values(spec.dim("C"))
-    return f"({widths[0]},)" if len(widths) == 1 else str(tuple(widths))
+    return values_text(widths)
 
 
 def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
@@ -151,10 +139,11 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
     words["x"] = f"(..., C), {' or '.join(spec.dtypes('x'))}; leading axes are flattened to M"
 
     def checked(name: str) -> str:
-        follows = dtype_text(spec, spec.tensor(name)) == "dtype"
+        follows = dtype_text(spec, spec.tensor(name), "x") == "dtype"
         return "(x.dtype,)" if follows else f"(torch.{spec.dtypes(name)[0]},)"
 
     names = list(kinds)
+    accum = spec.compute.accum  # type: ignore[attr-defined]
     out = spec.tensor("y")
     return {
         "inputs": names,
@@ -163,10 +152,10 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
         "check_shape": {name: check[kind] for name, kind in kinds.items()},
         "tensor_kind": kinds,
         "dtypes_of": {name: checked(name) for name in (*names, "y")},
-        "out_dtype": "x.dtype" if dtype_text(spec, out) == "dtype" else f"torch.{spec.dtypes('y')[0]}",
+        "out_dtype": "x.dtype" if dtype_text(spec, out, "x") == "dtype" else f"torch.{spec.dtypes('y')[0]}",
         "flat": {name: f"{name}.view(M, C)" if kind == "M C" else name for name, kind in kinds.items()},
         "input_dtype": {
-            name: "dtype" if dtype_text(spec, spec.tensor(name)) == "dtype" else f"torch.{spec.dtypes(name)[0]}"
+            name: "dtype" if dtype_text(spec, spec.tensor(name), "x") == "dtype" else f"torch.{spec.dtypes(name)[0]}"
             for name in names
         },
         "widths_text": _widths(spec),
@@ -174,10 +163,18 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
         "outside_arguments": ", ".join(
             f"x.new_zeros({ {'M C': '(64, 24)', 'C': '24', 'M': '64'}[kind] })" for kind in kinds.values()
         ),
-        "preferred": [
-            (to_python(rule.when) if rule.when is not None else "True", rule.when_text or "every shape", rule.call)
-            for rule in spec.dispatch
-        ],
+        "dispatch": {
+            "first": "x",
+            "inputs": names,
+            "parameters": [*names, "*", "out=None"],
+            "passed": names,
+            "passes_out": True,
+            "dims": ("M", "C"),
+            "tolerance": "rounded(expected, tolerance, out.dtype)",
+            "sizes": "M, C = x.shape if x.ndim == 2 else _runtime.flattened(x)",
+        },
+        "eager_accum": "float64" if accum == "float64" else "float32",
+        "eager_cast": "double" if accum == "float64" else "float",
         "column_inputs": [name for name, kind in kinds.items() if kind == "C"],
         "row_inputs": [name for name, kind in kinds.items() if kind == "M"],
         "uses_m": "M" in {symbol.name for symbol in spec.compute.y.expr.free_symbols},  # type: ignore[attr-defined]

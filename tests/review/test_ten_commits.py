@@ -1,0 +1,130 @@
+"""Each of ten commits is told as what it is. The whole text is pinned in ``expected/``; ``python -m tests.review.pin``
+writes it anew, to be read before it is committed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.review.history import COMMITS
+from tilegen.cli import main
+
+EXPECTED = Path(__file__).parent / "expected"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["diff", *arguments], catch_exceptions=False)
+
+
+def changes(name: str) -> dict[str, Any]:
+    """The single kernel of a commit, as JSON, with the exit code."""
+    result = run(f"{name}~1", name, "--format", "json")
+    (kernel,) = json.loads(result.stdout)["kernels"]
+    return {**kernel, "exit": result.exit_code}
+
+
+def said(kernel: dict[str, Any], subject: str) -> list[dict[str, Any]]:
+    return [change for change in kernel["changes"] if change["subject"] == subject]
+
+
+@pytest.mark.parametrize("name", COMMITS)
+def test_a_commit_is_told_as_pinned(repository: Path, name: str) -> None:
+    assert run(f"{name}~1", name, "--source").stdout == (EXPECTED / f"{name}.txt").read_text()
+
+
+def test_a_rename_is_no_addition_and_no_removal(repository: Path) -> None:
+    kernel = changes("harmless_rename")
+    assert (kernel["status"], kernel["was"], kernel["kernel"]) == ("renamed", "linear", "linear_relu")
+    assert kernel["level"] == "note"
+    assert kernel["exit"] == 0
+
+
+def test_a_tile_that_halves_occupancy_says_so_with_the_bytes_of_each_buffer(repository: Path) -> None:
+    kernel = changes("tile_that_halves_occupancy")
+    (occupancy,) = said(kernel, "occupancy")
+    # 64 x 64 + 64 x 128 halves in 3 stages are 73,728 B, twice that with 128; an SM has 228 KB.
+    assert (occupancy["before"], occupancy["after"], occupancy["level"]) == (2, 1, "warning")
+    (shared,) = said(kernel, "shared memory")
+    assert shared["after"] - shared["before"] == 73_728
+    assert len(shared["details"]) == 2
+
+
+def test_a_domain_widened_past_a_proof_names_the_rule_and_a_counterexample(repository: Path) -> None:
+    kernel = changes("domain_widened_past_a_proof")
+    (rule,) = said(kernel, "rule")
+    assert "TG-F19" in rule["text"]
+    assert "newly refuted" in rule["text"]
+    assert "smallest: C = 4" in rule["details"]
+    assert rule["line"] == 6
+    assert said(kernel, "domain")[0]["text"].startswith("C wider")
+    assert kernel["exit"] == 1
+
+
+def test_a_tolerance_by_hand_is_an_error_with_its_reason(repository: Path) -> None:
+    kernel = changes("tolerance_loosened")
+    assert kernel["changes"][0]["subject"] == "tolerance"
+    assert kernel["changes"][0]["level"] == "error"
+    assert kernel["changes"][0]["details"] == ["reason given: a flaky test"]
+    assert kernel["exit"] == 1
+
+
+def test_an_added_dtype_says_what_it_costs_and_how_many_keys_it_adds(repository: Path) -> None:
+    kernel = changes("dtype_added")
+    assert any("bfloat16 new: " in change["text"] for change in said(kernel, "dtypes"))
+    (keys,) = said(kernel, "compile keys")
+    assert (keys["before"], keys["after"]) == (2, 4)
+    assert kernel["level"] == "note"
+
+
+def test_a_changed_swizzle_costs_nothing(repository: Path) -> None:
+    kernel = changes("swizzle_changed")
+    assert {change["subject"] for change in kernel["changes"]} == {"tile", "source"}
+    assert kernel["level"] == "note"
+
+
+def test_an_illegal_policy_is_an_error_on_its_line_with_the_edit(repository: Path) -> None:
+    kernel = changes("illegal_policy")
+    error, edit = kernel["changes"]
+    assert (error["level"], error["line"]) == ("error", 27)
+    assert edit["text"] == "tile.policy: 'square' → 'col'"
+    assert kernel["exit"] == 1
+
+
+def test_a_comment_changes_no_kernel(repository: Path) -> None:
+    kernel = changes("comment_only")
+    assert [change["subject"] for change in kernel["changes"]] == ["comments"]
+    assert kernel["exit"] == 0
+
+
+def test_a_slower_winner_is_a_warning_with_both_ratios(repository: Path) -> None:
+    (change,) = changes("tuned_lock_changed")["changes"]
+    assert change["level"] == "warning"
+    assert "stages 3 → stages 4" in change["text"]
+    assert "1.04 → 1.01" in change["text"]
+
+
+def test_a_deleted_spec_is_a_removed_kernel(repository: Path) -> None:
+    kernel = changes("spec_deleted")
+    assert (kernel["status"], kernel["kernel"], kernel["level"]) == ("removed", "norm_silu", "warning")
+
+
+def test_fail_on_decides_the_exit_code(repository: Path) -> None:
+    def code(level: str) -> int:
+        return run("spec_deleted~1", "spec_deleted", "--fail-on", level).exit_code
+
+    assert [code(level) for level in ("never", "error", "warning", "note")] == [0, 0, 1, 1]
+
+
+def test_a_loosened_number_is_told_with_its_factor() -> None:
+    from tilegen.review.compare import _tolerance_parts
+
+    old = {"atol": 1e-3, "rtol": None, "reason": "r"}
+    (looser,) = _tolerance_parts(old, {**old, "atol": 4e-3}, "reason given: r")
+    assert (looser.level.value, looser.text) == ("error", "tolerance loosened: atol: 0.001 → 0.004 (4 times)")
+    (tighter,) = _tolerance_parts(old, {**old, "atol": 1e-4}, "reason given: r")
+    assert tighter.level.value == "note"

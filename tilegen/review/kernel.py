@@ -1,0 +1,191 @@
+"""What happened to one kernel between two revisions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from tilegen.emit.artefacts import SOURCES
+from tilegen.emit.rendering import RenderError, render
+from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, Status, ordered
+from tilegen.review.compare import compare
+from tilegen.review.compare_budgets import budget_changes, pairs, rows
+from tilegen.review.goldens import golden_changes
+from tilegen.review.growth import growth
+from tilegen.review.names import differing_values, same_but_for_the_name, same_values
+from tilegen.review.source import source_diffs
+from tilegen.review.summary import Summary, summarize
+from tilegen.review.tuned import tuned_changes
+from tilegen.review.words import count_words, joined
+from tilegen.spec.diagnostic import SpecError
+from tilegen.spec.loading import load_bytes
+
+if TYPE_CHECKING:
+    from tilegen.review.diff import Side
+    from tilegen.spec.model import Spec
+
+
+def added(side: Side) -> KernelDiff:
+    """A kernel that is new: what it promises, and what the checker finds."""
+    loaded = _load(side)
+    if isinstance(loaded, SpecError):
+        return KernelDiff(side.kernel, side.path, Status.ADDED, changes=tuple(_unreadable(loaded)))
+    summary = summarize(loaded)
+    changes = [
+        Change(Level.NOTE, "kernel", f"new kernel, {_promise(summary)}", after=summary.kernel),
+        *_findings(summary),
+        *tuned_changes(None, side.lock),
+    ]
+    if not side.folder:
+        changes.append(Change(Level.NOTE, "golden", "there is no generated folder yet: run `tilegen build`"))
+    return KernelDiff(side.kernel, side.path, Status.ADDED, changes=ordered(changes))
+
+
+def removed(side: Side) -> KernelDiff:
+    """A kernel whose spec is gone."""
+    change = Change(
+        Level.WARNING, "kernel", "the spec is gone: whoever imports this kernel loses it", before=side.kernel
+    )
+    return KernelDiff(side.kernel, side.path, Status.REMOVED, changes=(change,))
+
+
+def changed(old: Side, new: Side) -> KernelDiff:
+    """A kernel that both revisions have, under the same name or another."""
+    status = Status.RENAMED if old.kernel != new.kernel or old.path != new.path else Status.CHANGED
+    found, budgets, files = _content(old, new) if old.spec != new.spec else ([], (), ())
+    if not files:
+        files = source_diffs(_sources(old.folder, old.kernel, new.kernel), _sources(new.folder, new.kernel))
+    changes = [*_names(old, new), *found]
+    changes += golden_changes(old.folder, new.folder, hashlib.sha256(new.spec).hexdigest())
+    changes += tuned_changes(old.lock, new.lock)
+    return KernelDiff(
+        new.kernel,
+        new.path,
+        status,
+        old.kernel if old.kernel != new.kernel else "",
+        old.path if old.path != new.path else "",
+        ordered([*changes, *_source_change(files)]),
+        budgets,
+        files,
+    )
+
+
+def _names(old: Side, new: Side) -> Iterator[Change]:
+    same = "; nothing else of the spec changed" if same_but_for_the_name(old.spec, new.spec) else ""
+    if old.kernel != new.kernel:
+        text = f"renamed {old.kernel} → {new.kernel}{same}: callers import the new name"
+        yield Change(Level.NOTE, "kernel", text, before=old.kernel, after=new.kernel)
+    elif old.path != new.path:
+        yield Change(Level.NOTE, "kernel", f"its spec moved{same}", before=old.path, after=new.path)
+
+
+Content = tuple[list[Change], tuple[BudgetRow, ...], tuple[FileDiff, ...]]
+
+
+def _content(old: Side, new: Side) -> Content:
+    """The changes of the spec, the budget table, and what the change does to the generated source."""
+    if same_but_for_the_name(old.spec, new.spec):
+        if same_values(old.spec, new.spec):
+            text = "only comments and layout of the spec changed: the kernel is the same"
+            return [Change(Level.NOTE, "comments", text)], (), ()
+        return [], (), ()
+    before, after = _load(old), _load(new)
+    if isinstance(after, SpecError):
+        return [*_unreadable(after), *_values_changed(old, new)], (), ()
+    head = summarize(after)
+    if isinstance(before, SpecError):
+        text = "the spec could not be read before, and can be now"
+        return [Change(Level.NOTE, "kernel", text), *_findings(head)], (), ()
+    base = summarize(before)
+    found = list(compare(base, head, growth(before, after)))
+    if not base.budgets or not head.budgets:
+        return found, (), ()
+    both = pairs(before, after)
+    return found + list(budget_changes(both)), rows(both), _rendered(old, new, before, after)
+
+
+def _rendered(old: Side, new: Side, before: Spec, after: Spec) -> tuple[FileDiff, ...]:
+    """The differences of the committed sources where both belong to their specs; else of what the specs render to."""
+    committed = [_sources(old.folder, old.kernel, new.kernel), _sources(new.folder, new.kernel)]
+    if all(committed) and old.folder != new.folder:
+        return source_diffs(*committed)
+    try:
+        first, second = (_plain(render(spec).files, spec.kernel) for spec in (before, after))
+    except RenderError:
+        return ()
+    return source_diffs(_renamed(first, old.kernel, new.kernel), second)
+
+
+def _sources(folder: Mapping[str, bytes], kernel: str, now: str = "") -> dict[str, str]:
+    """The sources in a kernel's generated folder, as they would read if it had been called ``now`` already."""
+    files = {name: text.decode(errors="replace") for name, text in folder.items() if name.endswith(".py")}
+    return _renamed(_plain(files, kernel), kernel, now or kernel)
+
+
+def _renamed(files: Mapping[str, str], was: str, now: str) -> dict[str, str]:
+    if was == now:
+        return dict(files)
+    word = re.compile(rf"(?<![A-Za-z0-9]){re.escape(was)}(?![A-Za-z0-9])")
+    return {name: word.sub(now, text) for name, text in files.items()}
+
+
+def _plain(files: Mapping[str, str], kernel: str) -> dict[str, str]:
+    """The sources of a kernel; its test goes by a name without the kernel's, so that a rename compares it too."""
+    found = {name: files[name] for name in SOURCES if name in files}
+    test = files.get(f"test_{kernel}.py")
+    return found if test is None else {**found, "test_<kernel>.py": test}
+
+
+def _source_change(files: tuple[FileDiff, ...]) -> Iterator[Change]:
+    if not files:
+        return
+    code = [file for file in files if file.kind == "code"]
+    if code:
+        names = joined(f"{file.path} (+{file.added} -{file.removed})" for file in code)
+        rest = len(files) - len(code)
+        more = f"; {count_words(rest, 'more file')} only in header or comments" if rest else ""
+        yield Change(Level.NOTE, "source", f"generated code: {names}{more}")
+    elif any(file.kind == "comments" for file in files):
+        yield Change(Level.NOTE, "source", "generated source: only comments and headers differ")
+    else:
+        yield Change(Level.NOTE, "source", "generated source: only the header differs (spec hash, budget, spec lines)")
+
+
+def _load(side: Side) -> Spec | SpecError:
+    try:
+        return load_bytes(side.spec, side.path)
+    except SpecError as error:
+        return error
+
+
+def _unreadable(error: SpecError) -> Iterator[Change]:
+    for entry in error.diagnostics:
+        details = tuple(line for line in (entry.label, *(f"help: {text}" for text in entry.help)) if line)
+        line = entry.span.line if entry.span else 0
+        yield Change(Level.ERROR, "spec", f"{entry.code}: {entry.message}", details=details, line=line)
+
+
+def _values_changed(old: Side, new: Side) -> Iterator[Change]:
+    """What was edited, value by value, where the spec can no longer be read as one."""
+    for path, was, now in differing_values(old.spec, new.spec):
+        yield Change(Level.NOTE, "spec", f"{path}: {_value(was)} → {_value(now)}", before=was, after=now)
+
+
+def _value(value: Any) -> str:
+    text = "none" if value is None else repr(value) if isinstance(value, (str, dict, list)) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _findings(summary: Summary) -> Iterator[Change]:
+    """What the checker finds in a kernel that was not there before: everything is new."""
+    empty = replace(summary, findings=(), rules={}, silenced=(), allow={}, tolerance=None)
+    yield from compare(empty, summary, {})
+
+
+def _promise(summary: Summary) -> str:
+    keys = sum(map(len, summary.compile_keys.values()))
+    dims = "; ".join(f"{name} {words}" for name, words in summary.dims.items())
+    return f"{summary.family}, on {joined(summary.targets)}, {count_words(keys, 'compile key')}; {dims}"

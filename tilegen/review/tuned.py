@@ -1,0 +1,122 @@
+"""Winners of tuning that changed: the ``*.tune.toml`` lock beside a spec, before and after."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilegen.review.change import Change, Level
+from tilegen.review.words import number_words
+
+PLACE = ("target", "dtype", "class", "shape", "when")
+"""Keys that say which winner it is."""
+
+MEASURED = ("ratio", "card", "versions", "note")
+"""Keys that say how it was measured, not what won."""
+
+
+def lock_path(spec_path: str) -> str:
+    """The lock beside a spec: ``specs/gemm_relu.tune.toml``."""
+    return spec_path.removesuffix(".toml") + ".tune.toml"
+
+
+def tuned_changes(before: bytes | None, after: bytes | None) -> Iterator[Change]:
+    """The winners that are new, gone or others. A winner that is slower than the one before it is a warning."""
+    if before == after:
+        return
+    try:
+        old, new = _winners(before), _winners(after)
+    except ValueError as error:
+        yield Change(Level.ERROR, "tuned", f"the tuned lock cannot be read: {error}")
+        return
+    if after is None:
+        yield Change(Level.NOTE, "tuned", f"the tuned lock is gone, with {len(old)} winners")
+        return
+    for place in dict.fromkeys((*old, *new)):
+        yield from _winner(place, old.get(place), new.get(place))
+
+
+def _winners(content: bytes | None) -> dict[str, Mapping[str, Any]]:
+    if content is None:
+        return {}
+    try:
+        entries = tomllib.loads(content.decode("utf-8")).get("winner", [])
+    except UnicodeDecodeError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("[[winner]] is no list of tables")
+    return {_place(entry): entry for entry in entries}
+
+
+def _place(entry: Mapping[str, Any]) -> str:
+    return ", ".join(_text(entry[key]) for key in PLACE if key in entry)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(entry)}" for name, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _settings(entry: Mapping[str, Any]) -> dict[str, str]:
+    """What won: tile values and the schedule, tables opened."""
+    found: dict[str, str] = {}
+    for name, value in entry.items():
+        if name in PLACE or name in MEASURED:
+            continue
+        if isinstance(value, dict):
+            found |= {key: _text(inner) for key, inner in value.items()}
+        else:
+            found[name] = _text(value)
+    return found
+
+
+def _winner(place: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[Change]:
+    if old is None and new is not None:
+        text = f"new winner: {_words(_settings(new))}{_ratio(new)}"
+        yield Change(Level.NOTE, "tuned", text, where=place, after=dict(new), details=_measured(new))
+    elif new is None and old is not None:
+        yield Change(
+            Level.NOTE, "tuned", f"winner gone: {_words(_settings(old))}{_ratio(old)}", where=place, before=dict(old)
+        )
+    elif old is not None and new is not None and old != new:
+        yield _changed(place, old, new)
+
+
+def _changed(place: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
+    before, after = _settings(old), _settings(new)
+    differing = [name for name in dict.fromkeys((*before, *after)) if before.get(name) != after.get(name)]
+    if differing:
+        sides = [_words({name: side[name] for name in differing if name in side}) or "none" for side in (before, after)]
+        text = f"winner: {sides[0]} → {sides[1]}"
+    else:
+        text = "the same winner, measured again"
+    was, now = old.get("ratio"), new.get("ratio")
+    slower = isinstance(was, (int, float)) and isinstance(now, (int, float)) and now < was
+    if was != now:
+        text += f"; ratio {_text(was) if was is not None else 'none'} → {_text(now) if now is not None else 'none'}"
+    level = Level.WARNING if slower else Level.NOTE
+    return Change(level, "tuned", text, where=place, before=dict(old), after=dict(new), details=_measured(new, old))
+
+
+def _words(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _ratio(entry: Mapping[str, Any]) -> str:
+    return f"; ratio {_text(entry['ratio'])}" if "ratio" in entry else ""
+
+
+def _measured(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    lines = []
+    for name in ("card", "versions"):
+        was, now = (old or {}).get(name), new.get(name)
+        if now is not None and (old is None or was != now):
+            before = f"{_text(was)} → " if was is not None else ""
+            lines.append(f"{name}: {before}{number_words(_text(now))}")
+    return tuple(lines)
