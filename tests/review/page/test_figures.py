@@ -146,7 +146,8 @@ def test_the_roof_is_the_lower_of_memory_and_tensor_cores() -> None:
     roof = next(entry for entry in model("gemm_relu").rooflines if entry.arch == "sm_90a")
     assert roof.ridge == pytest.approx(989.4e12 / 4.8e12)
     point = next(entry for entry in roof.cases if entry.view == "sm_90a-8")
-    m, n, k = 2048, 14336, 14336
+    shape = view("gemm_relu", "sm_90a-8").sized.shape
+    m, n, k = (shape[name] for name in "MNK")
     assert point.shape == f"M = {m}, N = {n}, K = {k}"
     assert point.intensity == pytest.approx(m * n * k / (m * k + k * n + m * n))
     assert (point.attainable, point.bound) == (pytest.approx(989.4e12), "tensor cores")

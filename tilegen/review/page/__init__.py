@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tilegen.review.page.comparison import Unreadable
 from tilegen.review.page.model import NothingToShowError, page_model
 from tilegen.review.page.printing import print_comparison, print_page
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tilegen.spec.model import Spec
 
 
-__all__ = ["NothingToShowError", "comparison_page", "kernel_page"]
+__all__ = ["NothingToShowError", "Unreadable", "comparison_page", "kernel_page"]
 
 
 def kernel_page(
@@ -32,12 +33,18 @@ def kernel_page(
     return print_page(page_model(spec, measurements, target=target, case=case, dtype=dtype))
 
 
-def comparison_page(base: Spec | None, head: Spec | None, measurements: Sequence[Measurement] = ()) -> str:
-    """Two states of one kernel side by side; one that is not there (a kernel added or deleted) has an empty side.
+def comparison_page(
+    base: Spec | Unreadable | None, head: Spec | Unreadable | None, measurements: Sequence[Measurement] = ()
+) -> str:
+    """Two states of one kernel side by side. One that is not there (a kernel added or deleted) has an empty side, one that
+    cannot be read its findings.
 
     Raises ``ValueError`` where there is neither.
     """
     if base is None and head is None:
         raise ValueError("there is no state of the kernel to show")
-    models = (None if spec is None else page_model(spec, measurements) for spec in (base, head))
+    models = (
+        state if state is None or isinstance(state, Unreadable) else page_model(state, measurements)
+        for state in (base, head)
+    )
     return print_comparison(*models)

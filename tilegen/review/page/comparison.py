@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal
 
+from tilegen.review.page.model import PageModel
 from tilegen.review.page.proofs import where
 
 if TYPE_CHECKING:
     from tilegen.review.page.banks import BankPicture
-    from tilegen.review.page.model import KernelFigures, PageModel, ViewFigures
+    from tilegen.review.page.model import KernelFigures, ViewFigures
     from tilegen.review.page.proofs import RuleRow
     from tilegen.review.page.roofline import Roofline
+    from tilegen.spec.diagnostic import Diagnostic
 
 MOST_PAIRS = 10
 """Changed cases that are drawn."""
@@ -88,11 +90,23 @@ class DiffLine:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Both models; at least one is there. ``views`` are the changed cases that are drawn, of ``changed`` in all."""
+class Unreadable:
+    """A state whose spec cannot be read: its text, and why."""
 
+    name: str
+    text: str
+    diagnostics: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both models; at least one state is there. ``views`` are the changed cases that are drawn, of ``changed`` in all."""
+
+    name: str
     base: PageModel | None
     head: PageModel | None
+    problems: tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]
+    """Why a side cannot be read."""
     views: tuple[ViewPair, ...]
     changed: int
     unchanged: str
@@ -105,22 +119,19 @@ class Pair:
     spec: tuple[DiffLine, ...]
     source: tuple[DiffLine, ...]
 
-    @property
-    def any(self) -> PageModel:
-        found = self.head or self.base
-        assert found is not None
-        return found
 
-
-def compared(base: PageModel | None, head: PageModel | None) -> Pair:
-    """The two states of one kernel, paired."""
+def compared(old: PageModel | Unreadable | None, new: PageModel | Unreadable | None) -> Pair:
+    """The two states of one kernel, paired. At least one is there."""
+    base, head = (state if isinstance(state, PageModel) else None for state in (old, new))
     pairs = list(_view_pairs(base.drawn if base else (), head.drawn if head else ()))
     changed = [pair for pair in pairs if pair.changed]
     same = [pair.head.view for pair in pairs if not pair.changed and pair.head is not None]
     rules = list(_rule_pairs(base.rules if base else (), head.rules if head else ()))
     return Pair(
+        _name(new) or _name(old),
         base,
         head,
+        (_problems(old), _problems(new)),
         tuple(changed[:MOST_PAIRS]),
         len(changed),
         where(list(head.views), same) if head is not None and same else "",
@@ -128,13 +139,29 @@ def compared(base: PageModel | None, head: PageModel | None) -> Pair:
         tuple(pair for pair in rules if pair.counts_only),
         tuple(_roofline_pairs(base.rooflines if base else (), head.rooflines if head else ())),
         _bank_pairs(base.banks if base else (), head.banks if head else ()),
-        tuple(diff([line.text for line in base.listing.spec] if base else [], _texts(head, "spec"))),
-        tuple(diff(_texts(base, "source"), _texts(head, "source"))),
+        tuple(diff(_spec_lines(old), _spec_lines(new))),
+        tuple(diff(_source_lines(base), _source_lines(head))),
     )
 
 
-def _texts(model: PageModel | None, which: str) -> list[str]:
-    return [] if model is None else [line.text for line in getattr(model.listing, which)]
+def _name(state: PageModel | Unreadable | None) -> str:
+    if state is None:
+        return ""
+    return state.name if isinstance(state, Unreadable) else state.spec.kernel
+
+
+def _problems(state: PageModel | Unreadable | None) -> tuple[Diagnostic, ...]:
+    return state.diagnostics if isinstance(state, Unreadable) else ()
+
+
+def _spec_lines(state: PageModel | Unreadable | None) -> list[str]:
+    if isinstance(state, Unreadable):
+        return state.text.rstrip("\n").split("\n")
+    return [] if state is None else [line.text for line in state.listing.spec]
+
+
+def _source_lines(model: PageModel | None) -> list[str]:
+    return [] if model is None else [line.text for line in model.listing.source]
 
 
 def _view_pairs(base: tuple[ViewFigures, ...], head: tuple[ViewFigures, ...]) -> Iterator[ViewPair]:

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tilegen import __version__
+from tilegen.review.page.comparison import compared
 from tilegen.review.page.model import engineering
 
 if TYPE_CHECKING:
+    from tilegen.review.page.comparison import Unreadable
     from tilegen.review.page.model import PageModel
 
 
@@ -41,11 +44,9 @@ def print_page(model: PageModel) -> str:
     return _render("page.html.jinja", page=model, data=Markup(model.selector))
 
 
-def print_comparison(base: PageModel | None, head: PageModel | None) -> str:
+def print_comparison(base: PageModel | Unreadable | None, head: PageModel | Unreadable | None) -> str:
     """The page of two states; at least one is there."""
-    from tilegen.review.page.comparison import compared
-
-    return _render("comparison.html.jinja", pair=compared(base, head))
+    return _render("comparison.html.jinja", pair=compared(base, head), version=__version__)
 
 
 def _render(template: str, **names: Any) -> str:
