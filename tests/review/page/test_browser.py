@@ -24,7 +24,8 @@ from tilegen.review.page.printing import print_page
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe_core = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
-KERNELS = ("gemm_relu", "mla_decode", "rms_silu")
+SLOW = pytest.mark.slow
+KERNELS = ("mla_decode", *(pytest.param(name, marks=SLOW) for name in ("gemm_relu", "rms_silu")))
 FONT = 9.5
 """Pixels of the least text on a phone."""
 
@@ -80,9 +81,6 @@ class Visit:
 @pytest.fixture
 def visit(browser: Any, tmp_path: Path) -> Any:
     return lambda text, **options: Visit(browser, tmp_path, text, **options)
-
-
-SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
