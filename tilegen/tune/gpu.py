@@ -76,7 +76,7 @@ class GpuBench(Compiler):
         import torch
 
         api, kernel, bench = self.modules.api, self.modules.kernel, self.modules.bench
-        launcher = self.modules.runtime.Launcher(api._launch._op, api._launch._prepare)
+        launcher = type(api._launch)(api._launch._prepare, api._launch._dispatch)
 
         def call() -> Any:
             api._launch = launcher

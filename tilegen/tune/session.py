@@ -16,7 +16,7 @@ from tilegen.expr import parse_condition
 from tilegen.spec.loading import with_lock
 from tilegen.spec.model import Lock, Winner
 from tilegen.spec.source import Span
-from tilegen.tune.candidate import Candidate, Goal, default, proposals
+from tilegen.tune.candidate import Candidate, Goal, default, plain, proposals
 from tilegen.tune.isolated import Isolated
 from tilegen.tune.journal import Journal
 from tilegen.tune.search import Found, Limits, Say, search
@@ -106,13 +106,15 @@ def tune(
 
 
 def holding(spec: Spec, arch: str, candidates: Sequence[Candidate]) -> Spec:
-    """The spec with a rule for each candidate, so that one rendered kernel has the factory of every schedule.
+    """The spec with a rule for each kind of candidate, so that one rendered kernel has the factory of every schedule.
 
-    The conditions only keep the rules apart: a worker says which tiling it wants.
+    What is printed into a kernel are words: schedule, policy. Numbers are arguments of its factory. The conditions only
+    keep the rules apart: a worker says which tiling it wants.
     """
+    kinds = {str([v for v in plain(c.tiles).values() if not isinstance(v, int)]): c for c in candidates}
     winners = tuple(
         _entry(arch, f"sm_count == {index}", parse_condition(f"sm_count == {index}", ["sm_count"]), candidate.tiles)
-        for index, candidate in enumerate(candidates, start=1)
+        for index, candidate in enumerate(kinds.values(), start=1)
     )
     return with_lock(
         spec, Lock(path=f"{spec.path}, candidates", sha256=cache.digest(_keys(candidates)), winners=winners)
