@@ -7,9 +7,12 @@ import pytest
 
 from tilegen.check.checker import check
 from tilegen.check.rule import find_rule
+from tilegen.emit.artefacts import compile_key
+from tilegen.emit.rendering import cases_by_arch, render
 from tilegen.families.attention.decode import Decode
 from tilegen.families.attention.delayed import delayed
 from tilegen.families.attention.plain import plain
+from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings
 from tilegen.plan.instances import instances
 from tilegen.plan.model import Elementwise, Fill, Gemm, Loop, LoopKind, Scope
@@ -87,16 +90,38 @@ def test_delayed_multiplies_every_column_of_keys_and_values_once_a_step(spec):
     assert sum(op.n for op, _ in step if op.acc != "scores") == 512
 
 
-def test_a_split_adds_the_combine_and_delayed_the_search_for_parts(spec):
-    assert [kernel.name for kernel in plain(decode(spec, num_split="auto", split=True))] == [
-        "mla_decode",
-        "mla_decode_combine",
-    ]
-    assert [kernel.name for kernel in delayed(decode(spec, num_split="auto", split=True))] == [
-        "mla_decode_parts",
-        "mla_decode",
-        "mla_decode_combine",
-    ]
+@pytest.mark.parametrize(
+    ("schedule", "split", "kernels"),
+    [
+        (plain, False, ["mla_decode"]),
+        (plain, True, ["mla_decode", "mla_decode_combine"]),
+        (delayed, False, ["mla_decode"]),
+        (delayed, "even", ["mla_decode", "mla_decode_combine"]),
+        (delayed, "ragged", ["mla_decode_parts", "mla_decode", "mla_decode_combine"]),
+    ],
+)
+def test_a_split_adds_the_combine_and_lengths_the_search_for_parts(spec, schedule, split, kernels):
+    assert [kernel.name for kernel in schedule(decode(spec, num_split="auto", split=split))] == kernels
+
+
+def test_only_lengths_need_a_mask_of_the_values(spec):
+    for split, expected in ((False, 0), ("even", 0), ("ragged", 2)):
+        attend = next(kernel for kernel in delayed(decode(spec, split=split)) if kernel.name == "mla_decode")
+        tails = [op for op, _ in attend.find(Elementwise) if op.what.startswith("tail")]
+        assert len(tails) == expected
+
+
+def test_every_role_that_a_call_can_need_is_an_instance(spec):
+    from tilegen.aot.compile import compile_keys
+
+    source = render(spec).files["kernel.py"]
+    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    for arch, roles in (("sm_90a", {False, True, "even", "ragged"}), ("sm_80", {False, True})):
+        keys = [compile_key(instance, parameters) for instance in instances(spec, arch)]
+        needed = compile_keys(source, arch, {})
+        assert {key["split"] for key in needed} == roles
+        assert all(key in keys for key in needed)
+        assert all(key in needed for key in keys)
 
 
 @pytest.mark.parametrize(
@@ -219,11 +244,9 @@ def test_named_barriers_that_clash_are_refused(spec, ids):
 
 
 def test_the_source_allocates_every_buffer_of_the_plan(spec):
-    from tilegen.emit.rendering import render
-
     source = render(spec).files["kernel.py"]
-    for schedule in (plain, delayed):
-        for kernel in schedule(decode(spec, num_split="auto", split=True)):
+    for schedule, split in ((plain, True), (delayed, "ragged")):
+        for kernel in schedule(decode(spec, num_split="auto", split=split)):
             for buffer in kernel.buffers:
                 if buffer.scope is not Scope.GLOBAL and not buffer.by_compiler:
                     assert f"{buffer.name} = T.alloc_" in source

@@ -115,6 +115,40 @@ def test_every_number_of_splits_of_mla_decode_gives_the_same(on_cpu, num_split, 
     golden.assert_close(lse[~empty], expected_lse[~empty], lse_tolerance[~empty], "lse")
 
 
+EQUAL = [(B, S, num_split) for B in (1, 2, 3) for S in (1, 63, 64, 65, 1000) for num_split in (1, 3)]
+QUICK = {(3, 1, 1), (2, 64, 3), (1, 65, 3), (2, 1000, 1), (3, 1000, 3)}
+
+
+@pytest.mark.parametrize(
+    ("B", "S", "num_split"),
+    [entry if entry in QUICK else pytest.param(*entry, marks=pytest.mark.slow) for entry in EQUAL],
+)
+def test_whole_and_cut_batches_of_equal_lengths_give_the_same_on_schedule_delayed(on_cpu, B, S, num_split):
+    _, api, references, golden = on_cpu("mla_decode", "sm_90a")
+    inputs = references.random_inputs(B=B, H=64, S=S, D_nope=512, D_rope=64, dtype=torch.float16, seed=2)
+    cut = num_split > 1 and S > 64
+    assert api._Delayed((num_split, B, S, 64, 64, 64, 132), False).split == ("even" if cut else False)
+    out, lse = api.mla_decode(*inputs, num_split=num_split, return_lse=True)
+    expected, tolerance, expected_lse, lse_tolerance = references.reference(*inputs)
+    golden.assert_close(out, expected, tolerance, "mla_decode")
+    golden.assert_close(lse, expected_lse, lse_tolerance, "lse")
+
+
+@pytest.mark.parametrize("seq_lens", [[150, 0, 70], [64, 64, 64]])
+def test_lengths_give_the_right_numbers_on_schedule_delayed(on_cpu, seq_lens):
+    _, api, references, golden = on_cpu("mla_decode", "sm_90a")
+    inputs = references.random_inputs(B=3, H=64, S=150, D_nope=512, D_rope=64, dtype=torch.float16, seed=3)
+    lengths = torch.tensor(seq_lens, dtype=torch.int32)
+    for sequence, length in enumerate(seq_lens):
+        inputs[2][sequence, length:] = torch.nan
+    out, lse = api.mla_decode(*inputs, seq_lens=lengths, return_lse=True)
+    expected, tolerance, expected_lse, lse_tolerance = references.reference(*inputs, lengths, None)
+    golden.assert_close(out, expected, tolerance, "mla_decode")
+    empty = expected_lse.isneginf()
+    assert torch.equal(lse.isneginf(), empty)
+    golden.assert_close(lse[~empty], expected_lse[~empty], lse_tolerance[~empty], "lse")
+
+
 def test_a_stand_in_writes_its_outputs_in_place_and_refuses_findings(normal):
     from tests.interp.test_faults import row_norm
     from tilegen.interp import WrongKernelError

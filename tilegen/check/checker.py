@@ -13,6 +13,7 @@ from tilegen.check.findings import findings
 from tilegen.check.prover import Status, prove
 from tilegen.check.result import Result
 from tilegen.check.rule import Rule, rules, spec_rules
+from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases, sharer
 from tilegen.plan.model import Case, TilePlan
@@ -85,11 +86,20 @@ def spec_findings(spec: Spec) -> list[Diagnostic]:
 
 
 def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
-    """Each plan of a spec with every obligation on it, settled."""
+    """Each plan of a spec with every obligation on it, settled: on each role of its kernel, where it has several."""
     domain = domain_of(spec)
     for plan in plans(spec):
         region = domain.restricted(plan.case.condition)
-        yield plan, _without_consequences(_settle_plan(plan, region))
+        results = [result for role in _roles(plan) for result in _settle_plan(role, region)]
+        yield plan, _without_consequences(results)
+
+
+def _roles(plan: TilePlan) -> Iterator[TilePlan]:
+    """The plan itself, then those of the other roles that a call may need."""
+    yield plan
+    for role in family_of(plan.spec).roles(plan.tiles)[1:]:
+        case = replace(plan.case, tiles={**plan.case.tiles, **role})
+        yield plan_of(plan.spec, plan.target.name, plan.dtypes, case)
 
 
 def _settle_plan(plan: TilePlan, region: Domain) -> list[Result]:

@@ -63,7 +63,7 @@ MAX_PARTS = 65_535
 
 
 def delayed(decode: Decode) -> tuple[KernelPlan, ...]:
-    """The pass over whole sequences; or over the parts of a batch, and the combine. Lengths are divided by a kernel in front."""
+    """The pass over whole sequences; or over the parts of a batch, and the combine. A kernel in front divides lengths."""
     limit = maximum(1, floor_div(symbol("sm_count"), decode.head_blocks))
     b = symbol("B")
     split, wanted = decode.tiles["split"], decode.tiles["num_split"]
