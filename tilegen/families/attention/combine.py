@@ -7,7 +7,7 @@ from tilegen.families.attention.decode import DIVISOR, LATENT, RUNNING_MAX, Deco
 from tilegen.plan.model import Buffer, Elementwise, Fill, KernelPlan, Launch, Loop, LoopKind, Scope
 
 THREADS = 128
-UNROLL = 4
+UNROLL = 8
 """Partial rows that a thread has in flight."""
 
 
