@@ -163,7 +163,7 @@ def _source_change(files: tuple[FileDiff, ...]) -> Iterator[Change]:
 
 def _load(side: Side) -> Spec | SpecError:
     try:
-        return load_bytes(side.spec, side.path)
+        return load_bytes(side.spec, side.path, side.lock)
     except SpecError as error:
         return error
 

@@ -12,7 +12,7 @@ from tilegen.review.words import number_words
 PLACE = ("target", "dtype", "class", "shape", "when")
 """Keys that say which winner it is."""
 
-MEASURED = ("ratio", "card", "versions", "note")
+MEASURED = ("ratio", "us", "card", "date", "versions", "note")
 """Keys that say how it was measured, not what won."""
 
 
