@@ -13,7 +13,7 @@ from tilegen.check.checker import plans
 from tilegen.check.domain import domain_of
 from tilegen.check.examples import Example
 from tilegen.check.prover import prove
-from tilegen.check.rule import catalogue
+from tilegen.check.rule import Rule, catalogue
 from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, LoopKind, Scope, TilePlan
 from tilegen.spec import load_bytes
 
@@ -36,11 +36,11 @@ def gemm() -> TilePlan:
     return next(iter(plans(_spec("gemm", ""))))
 
 
-def holds(rule: str, plan: TilePlan) -> bool:
+def holds(rule: Rule, plan: TilePlan) -> bool:
     """Whether a rule says something of the plan, and all that it says is proved."""
     domain = domain_of(plan.spec).restricted(plan.case.condition)
-    claims = [obligation.claim for obligation in catalogue()[rule].obligations(plan)]
-    assert claims, f"{rule} says nothing"
+    claims = [obligation.claim for obligation in rule.obligations(plan)]
+    assert claims, f"{rule.id} says nothing"
     return all(prove(claim, domain).proved for claim in claims)
 
 
@@ -118,14 +118,16 @@ BROKEN: list[tuple[str, str, TilePlan, TilePlan]] = [
 
 @pytest.mark.parametrize(("rule", "how", "plan", "broken"), BROKEN, ids=[f"{r}: {how}" for r, how, _, _ in BROKEN])
 def test_a_plan_that_is_broken_by_hand_is_refuted(rule: str, how: str, plan: TilePlan, broken: TilePlan) -> None:
-    assert holds(rule, plan)
-    assert not holds(rule, broken)
+    assert holds(catalogue()[rule], plan)
+    assert not holds(catalogue()[rule], broken)
 
 
 def test_every_rule_of_the_families_is_broken_here() -> None:
-    assert {rule for rule, *_ in BROKEN} == {entry.id for entry in catalogue().values() if entry.of_family}
+    assert {rule for rule, *_ in BROKEN} == {
+        entry.id for entry in catalogue().values() if entry.of_family and not entry.over_spec
+    }
 
 
 @pytest.mark.parametrize("ids", [(8, 15), (9,)])
 def test_the_barriers_from_8_to_15_are_the_sources_own(ids: tuple[int, ...]) -> None:
-    assert holds("E12", altered(mla("delayed"), lambda op: [op], named_barriers=ids))
+    assert holds(catalogue()["E12"], altered(mla("delayed"), lambda op: [op], named_barriers=ids))
