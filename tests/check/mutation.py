@@ -70,6 +70,8 @@ def mutants(file: Path) -> Iterator[Mutant]:
     by_function = _rules_of_functions(tree)
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
+            if _is_text(statement):
+                continue
             nodes, concerned = _nodes(statement.body), by_function[statement.name]
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             nodes, concerned = _nodes([ast.Expr(statement.value)]), frozenset().union(*by_function.values())
@@ -115,13 +117,18 @@ def _nodes(statements: list[Any]) -> Iterator[ast.AST]:
         yield from _inside(statement)
 
 
+def _is_text(function: ast.FunctionDef) -> bool:
+    """Whether a function writes text for the reader."""
+    return function.name == "label" or function.name.endswith("arithmetic")
+
+
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, (ast.JoinedStr, ast.arguments)):
         return
     if isinstance(node, ast.FunctionDef):
-        yield from _nodes(node.body)
+        yield from () if _is_text(node) else _nodes(node.body)
         return
-    if isinstance(node, ast.keyword) and node.arg in ("label", "help", "today", "statement"):
+    if isinstance(node, ast.keyword) and node.arg in ("label", "help", "today", "statement", "strict"):
         return
     if isinstance(node, ast.AnnAssign):
         yield from _inside(node.value) if node.value is not None else ()

@@ -59,7 +59,7 @@ def _last_uses(kernel: KernelPlan, loop: Loop) -> dict[int, int]:
             continue
         readers = [later for later, other in enumerate(loop.body) if op.dst in _reads(other)]
         if readers:
-            found[index] = readers[-1]
+            found[index] = max(readers)
     return found
 
 
@@ -75,9 +75,9 @@ def _softmaxes(plan: TilePlan) -> Iterator[tuple[KernelPlan, Reduce]]:
     """The row maxima over the scores of a product: where a softmax begins. One for each kernel."""
     for kernel in plan.kernels:
         scores = {gemm.acc for gemm, _ in kernel.find(Gemm)}
-        maxima = [op for op, _ in kernel.find(Reduce) if op.kind == "max" and op.src in scores]
-        if maxima:
-            yield kernel, maxima[0]
+        first = next((op for op, _ in kernel.find(Reduce) if op.kind == "max" and op.src in scores), None)
+        if first is not None:
+            yield kernel, first
 
 
 def _does(kernel: KernelPlan, what: str) -> list[Elementwise]:

@@ -80,7 +80,7 @@ def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
     group = plan.target.launch.warp_group_size
     for kernel in plan.kernels:
         launch = kernel.launch
-        if launch.producer_threads == 0 or group == 0:
+        if not group or not launch.producer_threads:
             continue
         yield Obligation(
             divides(group, launch.threads),
@@ -105,9 +105,8 @@ def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
 )
 def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
-        at = kernel.launch.decided_by[0] if kernel.launch.decided_by else "tile"
         for axis, (extent, limit) in enumerate(zip(kernel.launch.grid, plan.target.launch.max_grid, strict=False)):
-            where = kernel.launch.decided_by[axis] if axis < len(kernel.launch.decided_by) else at
+            where = kernel.launch.at(axis)
             yield Obligation(
                 all_of(at_least(extent, 1), at_most(extent, limit)),
                 at=f"{where}.max" if where.startswith("dims.") else where,
