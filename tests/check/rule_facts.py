@@ -101,6 +101,7 @@ FACTS: list[Fact] = [
     Fact("B6", "gemm", {"tile": {"stages": 1}, "dims": {"K": {"values": [64]}}}),
     # Copies
     Fact("C2", "gemm", count=4),
+    Fact("C2", "gemm", {"tensors": {"b": {"shape": "N K", "dtype": "same_as(a)"}}, "tile": {"BLOCK_K": 20}}),
     Fact("C3", MLA, {"schedule": "plain", "tile": {"num_split": 1}}, count=4),
     Fact("C3", MLA, {"schedule": "plain", "tile": {"num_split": 1, "stages": 1}}, holds=None),
     Fact("C4", "gemm", count=6),
@@ -109,6 +110,7 @@ FACTS: list[Fact] = [
     Fact("C4", MLA, {"schedule": "plain", "tile": {"num_split": 1}}, count=4),
     Fact("C10", "gemm", {"tile": SMALL, **SM_80}, count=4),
     Fact("C10", "gemm", {"tile": {"BLOCK_N": 2, "threads": 128}, **SM_80}, count=4, holds=False),
+    Fact("C10", "gemm", {"tile": {"BLOCK_N": "N // 32", "threads": 128}, "dims": {"N": {"values": [4096]}}, **SM_80}),
     Fact("C10", MLA, {"schedule": "plain", "tile": {"stages": 1}, **SM_80}, holds=None),
     # Products
     Fact("D1", "gemm", {"tile": {"BLOCK_M": 64, "BLOCK_N": 64, "threads": 64}}, False, at="tile.threads"),
@@ -119,6 +121,10 @@ FACTS: list[Fact] = [
     Fact(
         "D3", "gemm", {"tile": {"BLOCK_M": 48, "BLOCK_N": 40, "threads": 256}, **SM_80}, False, helps="32, 96, 160, 480"
     ),
+    Fact("D3", "gemm", {"tile": {"BLOCK_M": 64, "BLOCK_N": 48, "threads": 640}}, False, helps="by: 128, 256, 384, 768"),
+    Fact("D3", "gemm", {"tile": {"BLOCK_N": "N // 32", "threads": 640}}, False),
+    Fact("D7", "gemm", {"tile": {"BLOCK_N": 496, "threads": 128}}, False, "run at n16"),
+    Fact("D16", "gemm", {"tile": {"BLOCK_N": "N // 16"}}, holds=None),
     Fact("D7", "gemm", {"tile": {"BLOCK_N": 64, "threads": 128}}),
     Fact("D7", "gemm", {"tile": {"BLOCK_N": 48, "threads": 128}}),
     Fact("D7", "gemm", {"tile": {"BLOCK_N": 4288, "threads": 128}}),
@@ -204,6 +210,8 @@ FACTS: list[Fact] = [
     Fact("S7", "gemm", one_tile((2**31 - 1 - 512) * 128), False, at="dims.M"),
     Fact("S7", MLA, {"schedule": "delayed"}, holds=None),
     # Tile values
+    Fact("T4", "row_norm", {"dispatch": {"prefer": [{"when": "C < 2", "call": "a:b"}]}}),
+    Fact("T4", "row_norm", {"dispatch": {"prefer": [{"call": "a:b"}]}}),
     Fact("T1", "row_norm", {"dims": {"C": {"values": [256], "also": "4096 % C == 0"}}}),
     Fact("T1", "row_norm", {"dims": {"C": {"values": [256], "also": "4096 % (C - 1) == 0"}}}, False, at="dims.C.also"),
     Fact(

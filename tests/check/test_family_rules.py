@@ -76,6 +76,10 @@ def fills_with(value: float) -> Callable[[Any], list[Any]]:
     return lambda op: [replace(op, value=value)] if isinstance(op, Fill) else [op]
 
 
+def maximum_from_minus_inf(op: Any) -> list[Any]:
+    return [replace(op, value=float("-inf")) if isinstance(op, Fill) and op.buffer == "row_max" else op]
+
+
 def columnwise(op: Any) -> list[Any]:
     return [replace(op, threads=256, policy="full_col") if isinstance(op, Gemm) else op]
 
@@ -105,10 +109,17 @@ BROKEN: list[tuple[str, str, TilePlan, TilePlan]] = [
     ("E1", "two warp groups side by side", mla("delayed"), altered(mla("delayed"), columnwise)),
     ("E5", "no mask", mla("plain"), altered(mla("plain"), without("mask"))),
     ("E6", "no finite start", mla("plain"), altered(mla("plain"), fills_with(float("-inf")))),
+    ("E6", "only the maximum from -inf", mla("plain"), altered(mla("plain"), maximum_from_minus_inf)),
     ("E6", "no guarded divisor", mla("plain"), altered(mla("plain"), without("divisor"))),
     ("E12", "one id twice", mla("delayed"), altered(mla("delayed"), lambda op: [op], named_barriers=(8, 8))),
     ("E12", "an id of TileLang's", mla("delayed"), altered(mla("delayed"), lambda op: [op], named_barriers=(7, 8))),
     ("E12", "an id past the last", mla("delayed"), altered(mla("delayed"), lambda op: [op], named_barriers=(15, 16))),
+    (
+        "E12",
+        "one id past the last",
+        altered(mla("delayed"), lambda op: [op], named_barriers=(8, 15)),
+        altered(mla("delayed"), lambda op: [op], named_barriers=(8, 16)),
+    ),
     ("E14", "a maximum from -inf", mla("split"), altered(mla("split"), unmarked)),
     ("E14", "no guarded divisor", mla("split"), altered(mla("split"), without("divisor"))),
     ("G1", "read after the loop", mla("plain"), altered(mla("plain"), read_after)),

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.check.rules.gemm import path_of
 from tilegen.expr import all_of, any_of, divides, equal, free_names, less, mod, to_text
-from tilegen.lowering.instruction import GemmPath, operand_continuity
 from tilegen.lowering.tma import tma_plan
 from tilegen.lowering.vector import cp_async_bytes
-from tilegen.plan.model import Copy, Gemm, KernelPlan, LoopKind, Scope
+from tilegen.plan.model import Copy, KernelPlan, LoopKind, Scope
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
             source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
             if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
                 continue
-            pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
+            pipelined = any(loop.kind is LoopKind.PIPELINED and bool(loop.stages) for loop in loops)
             if copy.explicit_tma or pipelined:
                 yield kernel, copy, copy.explicit_tma
 
@@ -41,20 +39,6 @@ def tma_stores(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy]]:
         for copy, _ in kernel.find(Copy):
             if kernel.buffer(copy.src).scope is Scope.SHARED and kernel.buffer(copy.dst).scope is Scope.GLOBAL:
                 yield kernel, copy
-
-
-def _continuity(plan: TilePlan, kernel: KernelPlan, copy: Copy, columns: int) -> int | None:
-    """What the swizzle span of a gemm operand must divide; None where the tile feeds no gemm."""
-    for gemm, _ in kernel.find(Gemm):
-        if copy.dst not in (gemm.a, gemm.b):
-            continue
-        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
-        path = path_of(plan, gemm)(*sizes) if all(isinstance(size, int) for size in sizes) else None
-        if isinstance(path, GemmPath):
-            is_a = copy.dst == gemm.a
-            transposed = gemm.transpose_a if is_a else gemm.transpose_b
-            return operand_continuity(path, "A" if is_a else "B", columns, transposed=transposed)
-    return None
 
 
 @rule(
@@ -72,8 +56,9 @@ def tma_box(plan: TilePlan) -> Iterator[Obligation]:
         assert tma is not None
         rows, columns, itemsize = copy.rows, copy.columns, kernel.buffer(copy.src).itemsize
 
-        def boxes(r: int, c: int, kernel: KernelPlan = kernel, copy: Copy = copy, itemsize: int = itemsize) -> Any:
-            return tma_plan(r, c, itemsize, tma, continuity=_continuity(plan, kernel, copy, c))
+        def boxes(r: int, c: int, itemsize: int = itemsize) -> Any:
+            # What an operand's swizzle span must divide changes the boxes, never whether there are any.
+            return tma_plan(r, c, itemsize, tma)
 
         def splits(r: int, c: int, itemsize: int = itemsize, boxes: Any = boxes) -> bool:
             if c * itemsize % tma.inner_bytes_multiple:

@@ -20,6 +20,7 @@ from tilegen.lowering.registers import (
     wgmma_registers,
 )
 from tilegen.plan.model import ITEMSIZE, Gemm, KernelPlan
+from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -93,8 +94,10 @@ def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     if not all(isinstance(size, int) for size in (gemm.m, gemm.n)):
         return ()
     warp = plan.target.launch.warp_size
-    wgmma = gemm.m >= 64 and plan.target.instruction("wgmma", gemm.dtype) is not None
-    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=16)]  # type: ignore[arg-type]
+    shape = plan.target.instruction("wgmma", gemm.dtype)
+    wgmma = shape is not None and gemm.m >= shape.m
+    most = (plan.target.launch.max_threads_per_block - producer_threads(plan.target)) // warp
+    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=most)]  # type: ignore[arg-type]
     return (f"threads that this accumulator can be shared by: {', '.join(map(str, legal))}",) if legal else ()
 
 

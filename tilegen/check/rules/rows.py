@@ -134,7 +134,7 @@ def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
     if threads % lanes or not is_power_of_two(lanes):
         return False
     a_pass = threads // lanes
-    return block_rows < a_pass or block_rows % a_pass == 0
+    return block_rows % min(a_pass, block_rows) == 0
 
 
 @rule(
@@ -239,7 +239,7 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             continue
         total = add(*(multiply(fragment_registers(kernel, buffer), buffer.count) for buffer in held))
         available = launch_limit(plan.target, threads * blocks)
-        at, *others = held[0].decided_by
+        at, *others = next(iter(held)).decided_by
         yield Obligation(
             at_most(total, available - ROW_OVERHEAD),
             at=at,
