@@ -95,6 +95,7 @@ FACTS: list[Fact] = [
         {"dims": {"B": {"dynamic": True, "max": 2**20}}, "tile": {"num_split": 1}, "schedule": "plain"},
         False,
     ),
+    Fact("A6", MLA, {"schedule": "plain", "tile": {"num_split": 4}}),  # three axes
     # Shared memory
     Fact("B1", MLA, {"schedule": "plain"}),  # 231,424 and 1,024 are all that there is
     Fact("B1", MLA, {"schedule": "plain", "tile": {"stages": 1, "BLOCK_N": 256}}, False, at="tile.BLOCK_H"),
@@ -159,6 +160,7 @@ FACTS: list[Fact] = [
     Fact("F18", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=9, threads=128), False),
     Fact("F20", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=8, threads=128)),
     Fact("F20", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=7, threads=128), False, at="tile.BLOCK_M"),
+    Fact("G1", "gemm", {"tile": {"stages": 1}}, holds=None),
     Fact("G2", "gemm", holds=None),
     # Bandwidth
     Fact("J8", "gemm", {"tile": {**SMALL, "stages": "drop"}, **SM_80}, holds=None),
@@ -211,6 +213,7 @@ FACTS: list[Fact] = [
     Fact("S7", MLA, {"schedule": "delayed"}, holds=None),
     # Tile values
     Fact("T4", "row_norm", {"dispatch": {"prefer": [{"when": "C < 2", "call": "a:b"}]}}),
+    Fact("T4", "row_norm", {"dispatch": {"prefer": [{"when": "C < 1", "call": "a:b"}]}}, False),
     Fact("T4", "row_norm", {"dispatch": {"prefer": [{"call": "a:b"}]}}),
     Fact("T1", "row_norm", {"dims": {"C": {"values": [256], "also": "4096 % C == 0"}}}),
     Fact("T1", "row_norm", {"dims": {"C": {"values": [256], "also": "4096 % (C - 1) == 0"}}}, False, at="dims.C.also"),

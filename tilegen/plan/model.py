@@ -240,7 +240,7 @@ class Launch:
     decided_by: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
-    def at(self, axis: int) -> str:
+    def at(self, axis: int = 0) -> str:
         """The spec key that sizes the grid along an axis; that of the first where the axis has none of its own."""
         return (self.decided_by[axis : axis + 1] or self.decided_by[:1] or ("tile",))[0]
 

@@ -112,7 +112,9 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         registers = held_registers(plan, kernel)
         if loop is None or kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
             continue
-        resident = {stages: _resident(plan, kernel, stages, registers) for stages in range(2, loop.stages + 1)}
+        resident = {
+            stages: _resident(plan, kernel, stages, registers) for stages in (*range(2, loop.stages), loop.stages)
+        }
         now = resident.get(loop.stages)
         if now is None:
             continue
@@ -150,6 +152,7 @@ def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -
     source="arithmetic: an SM without a block does nothing",
     severity=Severity.SLOW,
     today="accepted; the idle part of the chip is lost on every declared shape",
+    some_shape=True,
 )
 def grid_fills(plan: TilePlan) -> Iterator[Obligation]:
     largest = {dim.name: dim.range.hi for dim in plan.spec.dims if dim.dynamic}
@@ -161,7 +164,7 @@ def grid_fills(plan: TilePlan) -> Iterator[Obligation]:
         if not works or "sm_count" in names:
             continue
         most = substitute(blocks, {name: high for name, high in largest.items() if high is not None})
-        at = kernel.launch.at(0)
+        at = kernel.launch.at()
         yield Obligation(
             at_least(most, sms),
             at=at,

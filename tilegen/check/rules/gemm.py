@@ -354,7 +354,7 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
         for accumulators in _together(kernel):
             counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
-            largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+            largest = kernel.buffer(max(counts, key=lambda name: counts[name]))
             yield Obligation(
                 at_most(add(*counts.values()), budget - overhead),
                 at="tile.threads",

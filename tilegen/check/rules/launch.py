@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rules.indices import INT32_MAX
 from tilegen.expr import Size, all_of, at_least, at_most, divides, evaluate, free_names, to_text
 from tilegen.spec.diagnostic import Severity
 
@@ -128,8 +130,5 @@ def _largest(extent: Size, limit: int) -> tuple[str, ...]:
     if len(names) != 1:
         return ()
     (name,) = names
-    low, high = 0, 2**40
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if evaluate(extent, {name: middle}) <= limit else (low, middle)
-    return (f"the grid holds {name} up to {low}: declare max = {low}",) if low else ()
+    most = bisect_right(range(1, INT32_MAX), limit, key=lambda size: evaluate(extent, {name: size}))
+    return (f"the grid holds {name} up to {most}: declare max = {most}",) if most else ()

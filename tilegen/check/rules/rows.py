@@ -260,7 +260,7 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
 
 def _is_loaded(kernel: KernelPlan, name: str) -> bool:
     """Whether a fragment is copied from global memory: it is then held until the rows are written."""
-    return any(copy.dst == name and kernel.buffer(copy.src).scope is Scope.GLOBAL for copy, _ in kernel.find(Copy))
+    return name in {copy.dst for copy, _ in kernel.find(Copy) if kernel.buffer(copy.src).scope is Scope.GLOBAL}
 
 
 @rule(

@@ -81,7 +81,7 @@ def register_reallocation(plan: TilePlan) -> Iterator[Obligation]:
     if plan.target.register_reallocation is None or not group:
         return
     for kernel in plan.kernels:
-        pipelined = any(loop.kind is LoopKind.PIPELINED for loop in kernel.loops())
+        pipelined = LoopKind.PIPELINED in {loop.kind for loop in kernel.loops()}
         if not pipelined or not kernel.launch.producer_threads:
             continue
 
