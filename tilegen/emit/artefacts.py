@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen import __version__
-from tilegen.emit.rendering import TILELANG_VERSION, Rendering
+from tilegen.emit.rendering import TILELANG_VERSION, Rendering, template_digest
 from tilegen.plan.instances import Instance, instances
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def manifest_entry(spec: Spec, parameters: Iterable[str]) -> dict[str, Any]:
         "spec": {"path": spec.path, "sha256": spec.sha256},
         "family": spec.family,
         "variant": spec.variant,
+        "templates": template_digest(spec.family),
         "targets": [target.arch for target in spec.targets],
         "compile_keys": compile_keys(spec, parameters),
     }
