@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 Explain = Callable[[Mapping[str, int]], str]
 
 
+def parameter_of(path: str) -> str | None:
+    """The tile parameter that a spec path names; None for another path."""
+    return path.removeprefix("tile.") if path.startswith("tile.") else None
+
+
 def text_of(text: Callable[..., str], *args: Any) -> Explain:
     """A label that is worked out when it is needed: ``text(values, *args)`` at the values of a counterexample."""
     return lambda values: text(values, *args)

@@ -1,4 +1,5 @@
-"""``tilegen explain``: what a rule says, where it comes from, what TileLang does without it, and examples."""
+"""``tilegen explain``: what a rule says, where it comes from, what TileLang does without it, and examples; or where a
+line of generated code comes from."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from textwrap import indent, wrap
 from typing import TYPE_CHECKING
 
@@ -21,14 +23,26 @@ WIDTH = 100
 
 
 @click.command
-@click.argument("rules", nargs=-1, metavar="[RULE]...")
+@click.argument("rules", nargs=-1, metavar="[RULE | FILE:LINE]...")
+@click.option("--spec", type=click.Path(path_type=Path), help="The spec of FILE, if it is not where FILE says.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(rules: tuple[str, ...], form: str) -> None:
-    """Explain rules of the checker.
+def command(rules: tuple[str, ...], spec: Path | None, form: str) -> None:
+    """Explain rules of the checker, or lines of generated code.
 
-    RULE is an id (TG-C2, or C2) or a name (tma-box-256); without any, all rules are listed.
+    RULE is an id (TG-C2, or C2) or a name (tma-box-256); without any, all rules are listed. FILE:LINE is a line of a
+    generated file: the lines of the spec that decide it are shown, and the rules that hold them.
     """
     from tilegen.check.rule import catalogue
+    from tilegen.review.origin.place import is_place
+
+    places = [text for text in rules if is_place(text)]
+    if places:
+        from tilegen.cli._origin import explain_places
+
+        explain_places(places, spec, form)
+        rules = tuple(text for text in rules if text not in places)
+        if not rules:
+            return
 
     known = catalogue()
     found = [_find(text) for text in rules] or list(known.values())

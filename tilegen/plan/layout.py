@@ -115,15 +115,20 @@ def layout_of(plan: TilePlan, name: str) -> SharedLayout:
     if name not in shared:
         has = f"it has {', '.join(shared)}" if shared else "it has none"
         raise LayoutError(f"{plan.spec.kernel} has no shared buffer `{name}` on {plan.target.name}; {has}")
-    kernel, buffer = shared[name]
+    return layout_in(plan.target, *shared[name])
+
+
+def layout_in(target: Target, kernel: KernelPlan, buffer: Buffer) -> SharedLayout:
+    """The layout of a shared buffer of a kernel. Raises :class:`LayoutError`."""
+    name = buffer.name
     if not all(isinstance(extent, int) for extent in buffer.shape):
         raise LayoutError(f"the size of `{name}` depends on dims: choose a case in which it is a number")
     # A leading axis holds stages, each laid out for itself: one is shown.
     rows, columns = (1, *buffer.shape)[-2:]
     if columns * buffer.itemsize % CHUNK:
         raise LayoutError(f"a row of `{name}` is {columns * buffer.itemsize} bytes, no whole number of 16-byte chunks")
-    span = _span(plan.target, kernel, buffer, rows, columns)
-    return SharedLayout(name, rows, columns, buffer.dtype, buffer.itemsize, span, plan.target.shared_memory.banks)
+    span = _span(target, kernel, buffer, rows, columns)
+    return SharedLayout(name, rows, columns, buffer.dtype, buffer.itemsize, span, target.shared_memory.banks)
 
 
 def _span(target: Target, kernel: KernelPlan, buffer: Buffer, rows: int, columns: int) -> int:

@@ -258,6 +258,10 @@ class KernelPlan:
             self._by_kind[kind] = tuple((op, loops) for op, loops in self._walked if isinstance(op, kind))
         return iter(self._by_kind[kind])
 
+    def loops(self) -> Iterator[Loop]:
+        """Every loop, an outer one before those inside it."""
+        return (op for op, _ in self.find(Loop))
+
     @cached_property
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in reversed(self.buffers)}

@@ -31,6 +31,11 @@ def parse_path(text: str) -> Path:
     return tuple(int(m[1]) if m[1] else m[2] for m in _PATH_PART.finditer(text))
 
 
+def spell_path(path: Path) -> str:
+    """The text that :func:`parse_path` reads."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where one key and its value stand; for a table header both are the header."""

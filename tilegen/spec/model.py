@@ -7,12 +7,13 @@ not validated again here.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from tilegen.expr import Condition, Range, Size, evaluate, narrowed
-from tilegen.spec.document import Document, parse_path
+from tilegen.spec.document import Document, parse_path, spell_path
 from tilegen.spec.section import Compute, FamilySection
 from tilegen.spec.source import Span
 
@@ -199,6 +200,12 @@ class Spec(_Value):
     def document_values(self) -> dict[str, Any]:
         """The file as plain TOML values."""
         return self._document.values
+
+    @property
+    def document_paths(self) -> Iterator[str]:
+        """The path of every key and value of the file, in its order, parents first where they begin together."""
+        places = sorted(self._document.places, key=lambda path: (self._document.key_span(path), len(path)))
+        return (spell_path(path) for path in places)
 
     def dim(self, name: str) -> Dim:
         """The dim of that name; KeyError if there is none."""

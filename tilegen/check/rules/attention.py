@@ -132,6 +132,26 @@ def masked_row(plan: TilePlan) -> Iterator[Obligation]:
 
 
 @rule(
+    "E14",
+    "split-without-keys",
+    sentence="a split without keys weighs nothing: its LSE is -inf, and the maximum over splits starts finite",
+    source="IEEE 754: -inf minus -inf and 0 / 0 are NaN; seq_lens decides at run time which splits have keys",
+    severity=Severity.ERROR,
+    today="accepted; a sequence shorter than the first split is NaN",
+    of_family=True,
+)
+def split_without_keys(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        merges = [op for op, _ in kernel.find(Elementwise) if "o_partial" in op.reads]
+        if merges:
+            yield Obligation(
+                all(op.what.startswith("running maximum: finite") for op in merges) and bool(_does(kernel, "divisor")),
+                at="tile.num_split",
+                label=f"{kernel.name} merges partial results, and nothing keeps those without keys out",
+            )
+
+
+@rule(
     "E8",
     "head-blocks",
     sentence="a block of heads is not mostly empty",

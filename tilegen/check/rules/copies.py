@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
-from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.check.rules.gemm import path_of
 from tilegen.expr import Size, all_of, any_of, divides, equal, free_names, less, mod, to_text
 from tilegen.lowering.instruction import GemmPath, operand_continuity
@@ -67,10 +67,6 @@ def _at(copy: Copy, axis: int) -> str:
     return copy.decided_by[axis] if axis < len(copy.decided_by) else (copy.decided_by or ("tile",))[0]
 
 
-def _parameter(path: str) -> str | None:
-    return path.removeprefix("tile.") if path.startswith("tile.") else None
-
-
 @rule(
     "C2",
     "tma-box-256",
@@ -104,7 +100,7 @@ def tma_box(plan: TilePlan) -> Iterator[Obligation]:
             pointwise(splits, rows, columns),
             at=at,
             label=label,
-            parameter=_parameter(at),
+            parameter=parameter_of(at),
             statement=f"the tile of `{copy.src}` cannot be loaded by TMA",
             help=("an extent over 256 must split into equal boxes whose own bytes are a multiple of 128",),
         )
@@ -136,7 +132,7 @@ def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
                 columns,
                 itemsize,
             ),
-            parameter=_parameter(at),
+            parameter=parameter_of(at),
             severity=Severity.ERROR if explicit else None,
         )
 
@@ -241,7 +237,9 @@ def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:
     sizes = (rows, columns, threads)
     if not all(isinstance(size, int) for size in sizes):
         at = _at(copy, len(copy.extents) - 1)
-        return Obligation(pointwise(wide, rows, columns, pitch, threads), at=at, label=label, parameter=_parameter(at))
+        return Obligation(
+            pointwise(wide, rows, columns, pitch, threads), at=at, label=label, parameter=parameter_of(at)
+        )
     fine = [left for left in range(step) if wide(rows, columns, left, threads)]
     tensor = kernel.buffer(copy.src)
     # Where aligned rows would do, it is the tensor that is at fault, else the tile.
@@ -250,6 +248,6 @@ def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:
         any_of(*(equal(mod(pitch, step), left) for left in fine)),
         at=at,
         label=label,
-        parameter=_parameter(at),
+        parameter=parameter_of(at),
         help=(f"pad the rows of `{copy.src}` to a multiple of {step} elements",) if 0 in fine else (),
     )

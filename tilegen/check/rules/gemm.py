@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
-from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.expr import Size, add, at_most
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilegen.targets import Target
 
 
-def _gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
+def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
     """Every gemm with the threads that run it."""
     for kernel in plan.kernels:
         for gemm, _ in kernel.find(Gemm):
@@ -61,11 +61,11 @@ def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, .
     return tuple(value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
 
 
-def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Iterator[Obligation]:
+def refusals(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Iterator[Obligation]:
     """Obligations that no gemm is refused for rule ``id``. The finding points at the first of the keys in
     ``parameter_order`` (0 is M, 1 N, 2 K, 3 the threads); the others are those that may take part in the conflict.
     """
-    for _, gemm, threads in _gemms(plan):
+    for _, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
 
         def fine(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
@@ -84,7 +84,7 @@ def _refusal(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Itera
             pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
-            parameter=_parameter(at),
+            parameter=parameter_of(at),
             related=tuple(dict.fromkeys(keys[1:])),
             help=partial(_partition_help, plan, gemm) if id == "D3" else (),
         )
@@ -109,7 +109,7 @@ def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     unless=("A3", "D4"),
 )
 def partition(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "D3", (3, 0, 1))
+    yield from refusals(plan, "D3", (3, 0, 1))
 
 
 @rule(
@@ -121,7 +121,7 @@ def partition(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `M must be divisible by 16`",
 )
 def whole_tiles(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "D4", (0, 1))
+    yield from refusals(plan, "D4", (0, 1))
 
 
 @rule(
@@ -134,7 +134,7 @@ def whole_tiles(plan: TilePlan) -> Iterator[Obligation]:
     unless=("D4",),
 )
 def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "D5", (1, 3))
+    yield from refusals(plan, "D5", (1, 3))
 
 
 @rule(
@@ -146,7 +146,7 @@ def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `block_K must be a multiple of micro_size_k`; 8-bit operands fail in nvcc instead",
 )
 def k_step(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "D8", (2,))
+    yield from refusals(plan, "D8", (2,))
 
 
 @rule(
@@ -158,7 +158,7 @@ def k_step(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `T.gemm needs at least one full wavefront`",
 )
 def whole_waves(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "I1", (3,))
+    yield from refusals(plan, "I1", (3,))
 
 
 @rule(
@@ -170,7 +170,7 @@ def whole_waves(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops on a failed check",
 )
 def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
-    yield from _refusal(plan, "I2", (2,))
+    yield from refusals(plan, "I2", (2,))
 
 
 @rule(
@@ -183,7 +183,7 @@ def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
     unless=("D11",),
 )
 def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, _threads in _gemms(plan):
+    for _, gemm, _threads in gemms(plan):
         known = gemm.dtype in plan.target.operand_dtypes
         yield Obligation(
             not known or accumulator_ok(plan.target, gemm.dtype, gemm.accum),
@@ -202,7 +202,7 @@ def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `Mixed-dtype GEMM only supports f8f6f4 family operands`",
 )
 def operands_alike(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel, gemm, _threads in _gemms(plan):
+    for kernel, gemm, _threads in gemms(plan):
         a, b = kernel.buffer(gemm.a).dtype, kernel.buffer(gemm.b).dtype
         yield Obligation(
             a == b,
@@ -222,7 +222,7 @@ def operands_alike(plan: TilePlan) -> Iterator[Obligation]:
     today="fp8 on sm_80 lowers and compiles; the kernel traps at run time. Others become scalar code",
 )
 def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, _threads in _gemms(plan):
+    for _, gemm, _threads in gemms(plan):
         yield Obligation(
             gemm.dtype in plan.target.operand_dtypes,
             at=gemm.dtype_at,
@@ -245,7 +245,7 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
     if not _has(plan, "wgmma"):
         return
-    for _, gemm, threads in _gemms(plan):
+    for _, gemm, threads in gemms(plan):
         if _operands_misplaced(plan, gemm):
             continue  # rule D2 speaks of it
         path = path_of(plan, gemm)
@@ -259,7 +259,9 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
             return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
 
         at = _obstacle_at(plan, gemm, threads)
-        yield Obligation(pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=_parameter(at))
+        yield Obligation(
+            pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=parameter_of(at)
+        )
 
 
 def _has(plan: TilePlan, instruction: str) -> bool:
@@ -297,7 +299,7 @@ def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
     unless=("D11",),
 )
 def eight_bit_tn(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, _threads in _gemms(plan):
+    for _, gemm, _threads in gemms(plan):
         shape = plan.target.instruction("wgmma", gemm.dtype)
         if shape is None or not shape.tn_only:
             continue
@@ -326,7 +328,7 @@ def eight_bit_tn(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang silently uses mma.sync for an accumulator in fragments; the kernel is right, not fast",
 )
 def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, _threads in _gemms(plan):
+    for _, gemm, _threads in gemms(plan):
         yield Obligation(
             not _has(plan, "tcgen05"),
             at=f"target.{plan.target.name}",
@@ -351,7 +353,7 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
         if overhead is None or not isinstance(threads, int) or plan.target.kind != "cuda":
             continue
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
-        for accumulators in _accumulators_of_a_thread(kernel):
+        for accumulators in _together(kernel):
             counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
             largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
             yield Obligation(
@@ -369,7 +371,7 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
             )
 
 
-def _accumulators_of_a_thread(kernel: KernelPlan) -> Iterator[list[str]]:
+def _together(kernel: KernelPlan) -> Iterator[list[str]]:
     """The accumulators that one thread holds together: all of them, or those of each warp group."""
     names = list(dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm)))
     groups = {name: _holder(kernel, name) for name in names}
@@ -402,6 +404,15 @@ def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
     return max(found, default=None)
 
 
+def held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
+    """Registers that a thread of a kernel of products needs, about; None where sizes depend on dims or it has none."""
+    overhead = _overhead(plan, kernel)
+    groups = [[fragment_registers(kernel, kernel.buffer(name)) for name in names] for names in _together(kernel)]
+    if overhead is None or not all(isinstance(count, int) for counts in groups for count in counts):
+        return None
+    return min(overhead + max(sum(counts) for counts in groups), plan.target.registers.per_thread)
+
+
 def _register_arithmetic(
     kernel: KernelPlan, counts: Mapping[str, Size], overhead: int, budget: int, values: Mapping[str, int]
 ) -> str:
@@ -427,7 +438,7 @@ def _register_arithmetic(
     unless=("A2", "A3", "A4"),
 )
 def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
-    for kernel, gemm, threads in _gemms(plan):
+    for kernel, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
         block = kernel.launch.block_threads
         itemsize = ITEMSIZE[gemm.accum]
@@ -459,13 +470,9 @@ def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
             pointwise(fits, gemm.m, gemm.n, gemm.k, threads, block),
             at=keys[-1],
             label=label,
-            parameter=_parameter(keys[-1]),
+            parameter=parameter_of(keys[-1]),
             related=keys[:2],
         )
-
-
-def _parameter(path: str) -> str | None:
-    return path.removeprefix("tile.") if path.startswith("tile.") else None
 
 
 @rule(
@@ -478,7 +485,7 @@ def _parameter(path: str) -> str | None:
     unless=("A2", "A3", "A4", "D3", "C2"),
 )
 def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, threads in _gemms(plan):
+    for _, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
 
         def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
@@ -486,6 +493,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
             return (
                 not isinstance(found, GemmPath)
                 or found.instruction != "wgmma"
+                or n // found.partition.n % 16 != 0  # rules D5 and D6 speak of it
                 or found.n >= min(64, n // found.partition.n)
             )
 
@@ -498,7 +506,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
             pointwise(wide, gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
-            parameter=_parameter(at),
+            parameter=parameter_of(at),
         )
 
 
@@ -512,7 +520,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     of_family=True,
 )
 def probabilities_in_registers(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, threads in _gemms(plan):
+    for _, gemm, threads in gemms(plan):
         if not gemm.a_in_registers:
             continue
         path = path_of(plan, gemm)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilegen.check.claim import text_at
+from tilegen.check.claim import pointwise, text_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import at_most, multiply
+from tilegen.expr import at_most, free_names, multiply, symbol
 from tilegen.plan.model import Gemm, Loop
 from tilegen.spec.diagnostic import Severity
 
@@ -89,8 +90,10 @@ def float16_accumulator(plan: TilePlan) -> Iterator[Obligation]:
         )
 
 
-FLOAT32_SMALLEST = 1.1754944e-38
-"""The smallest normal float32; the special function unit takes less for zero."""
+SMALLEST = {"float64": 2.2250738585072014e-308, "float16": 2.0**-24}
+"""What an accumulator takes for more than zero. Else that of float32: the special function unit flushes what is below its
+smallest normal number."""
+FLOAT32_SMALLEST = 1.1754943508222875e-38
 
 
 @rule(
@@ -105,9 +108,74 @@ def eps_keeps_finite(plan: TilePlan) -> Iterator[Obligation]:
     norm, eps = (getattr(plan.spec.compute, name, None) for name in ("norm", "eps"))
     if norm not in ("rms", "layer", "l2") or eps is None:
         return
+    accum = plan.spec.compute.accum  # type: ignore[attr-defined]
+    smallest = SMALLEST.get(accum, FLOAT32_SMALLEST)
     yield Obligation(
-        eps >= FLOAT32_SMALLEST,
+        eps >= smallest,
         at="compute.eps",
-        label=f"eps is {eps:g}: a row of zeros has 1 / sqrt(0 + {eps:g}) = inf, and 0 * inf is NaN",
+        label=f"eps is {eps:g}, which is 0 in {accum} (below {smallest:.3g}): a row of zeros has 1 / sqrt(0) = inf, and "
+        "0 * inf is NaN",
         help=("use eps = 1e-6 or more",),
     )
+
+
+@rule(
+    "N4",
+    "score-scale-positive",
+    sentence="the scale that is folded into exp2 is positive",
+    source="the running maximum is taken before the scale: max(s) * scale is the maximum of s * scale only if scale > 0",
+    severity=Severity.ERROR,
+    today="accepted; a negative scale overflows exp2, and 0 times the -inf of a masked key is NaN",
+)
+def score_scale(plan: TilePlan) -> Iterator[Obligation]:
+    from tilegen.expr import ExprError, evaluate_formula
+
+    scale = getattr(plan.spec.compute, "scale", None)
+    if scale is None:
+        return
+    names = tuple(dim.name for dim in plan.spec.dims if dim.name in free_names(scale.expr))
+
+    def value(*sizes: int) -> float:
+        try:
+            return float(evaluate_formula(scale.expr, dict(zip(names, sizes, strict=True))))
+        except ExprError:
+            return math.nan
+
+    def positive(*sizes: int) -> bool:
+        return 0 < value(*sizes) < math.inf
+
+    yield Obligation(
+        pointwise(positive, *map(symbol, names)),
+        at="compute.scale",
+        label=lambda values: f"scale = {scale.text} = {value(*(values[name] for name in names)):g}",
+        help=("store the queries with the other sign, and use a positive scale",),
+    )
+
+
+LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "float8_e4m3fn": (-448, 448), "float8_e5m2": (-57_344, 57_344)}
+"""Least and greatest finite value of the 8-bit dtypes."""
+
+
+@rule(
+    "N5",
+    "eight-bit-output-range",
+    sentence="what is stored in 8 bits is in the range of the dtype whatever the inputs are",
+    source="OCP 8-bit floating point specification; C: a float outside of an integer's range has no value as one",
+    severity=Severity.NOTE,
+    today="accepted; a value beyond the range saturates or wraps around, as the conversion of the chip has it",
+)
+def eight_bit_output(plan: TilePlan) -> Iterator[Obligation]:
+    from tilegen.expr.formula_bounds import formula_bounds
+
+    for tensor in plan.spec.tensors:
+        formula = getattr(plan.spec.compute, tensor.role or "", None)
+        dtype = plan.dtypes[tensor.name]
+        if not tensor.output or formula is None or dtype not in LIMITS:
+            continue
+        (low, high), (least, greatest) = formula_bounds(formula.expr), LIMITS[dtype]
+        yield Obligation(
+            least <= low and high <= greatest,
+            at=f"compute.{tensor.role}",
+            label=f"{tensor.name} = {formula.text} may be {low:g} to {high:g}; {dtype} holds {least} to {greatest}",
+            help=(f"write clamp(..., {least}, {greatest})",),
+        )

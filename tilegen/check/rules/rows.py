@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, text_at
-from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.expr import add, any_of, at_most, divides, multiply, to_text
 from tilegen.lowering.legal import is_power_of_two
+from tilegen.lowering.reduction import row_reduction
 from tilegen.lowering.registers import ROW_OVERHEAD, launch_limit
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.resources import fragment_registers
@@ -29,10 +30,6 @@ def _row_fragments(plan: TilePlan) -> Iterator[tuple[KernelPlan, Buffer]]:
 
 def _at(buffer: Buffer) -> str:
     return buffer.decided_by[-1] if buffer.decided_by else "tile"
-
-
-def _parameter(path: str) -> str | None:
-    return path.removeprefix("tile.") if path.startswith("tile.") else None
 
 
 def _shape(buffer: Buffer, values: object) -> str:
@@ -61,9 +58,50 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
                 buffer,
                 kernel,
             ),
-            parameter=_parameter(at),
+            parameter=parameter_of(at),
             related=("tile.threads",),
         )
+
+
+@rule(
+    "F2",
+    "row-reduction",
+    sentence="a reduction along rows whose layout is left to TileLang has one over the threads",
+    source="tilelang src/op/reduce.cc, ComputeReducerLayout; src/transform/layout_inference.cc; tilelang 2399, 2542",
+    severity=Severity.ERROR,
+    today="TileLang stops with `no available layout found`, or `logical_width ... to be a positive power of two`",
+    unless=("A3", "F1"),
+)
+def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for reduce, _ in kernel.find(Reduce):
+            buffer = kernel.buffer(reduce.src)
+            if buffer.annotated or not any(b is buffer for k, b in _row_fragments(plan) if k is kernel):
+                continue
+            row_loop = reduce.kind == "sum"  # a maximum is used in loops over the tile alone
+            itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
+
+            def lowers(
+                rows: int, columns: int, threads: int, i: int = itemsize, w: int = wide, loop: bool = row_loop
+            ) -> bool:
+                return row_reduction(rows, columns, threads, i, row_loop=loop, vector_bytes=w).outcome != "refused"
+
+            at = _at(buffer)
+            yield Obligation(
+                pointwise(lowers, *buffer.shape, kernel.launch.threads),
+                at=at,
+                label=text_of(
+                    lambda values, b, k: (
+                        f"a row of `{b.name}`, {_shape(b, values)}, has no power of two of "
+                        f"{to_text(k.launch.threads)} threads to be reduced by"
+                    ),
+                    buffer,
+                    kernel,
+                ),
+                parameter=parameter_of(at),
+                related=("tile.threads", *buffer.decided_by[:-1]),
+                help=("a BLOCK_C of a power of two of 16-byte vectors is laid out by the source",),
+            )
 
 
 @rule(
@@ -89,7 +127,7 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
                     rows,
                     kernel,
                 ),
-                parameter=_parameter(rows.decided_by[0]),
+                parameter=parameter_of(rows.decided_by[0]),
                 related=("tile.threads",),
                 help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
             )
@@ -156,7 +194,7 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
                 ),
                 buffer,
             ),
-            parameter=_parameter(at),
+            parameter=parameter_of(at),
             help=("hold the row as several fragments, each a power of two wide",),
         )
 
@@ -192,7 +230,7 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
                 total,
                 available,
             ),
-            parameter=_parameter(keys[0]),
+            parameter=parameter_of(keys[0]),
             related=(*keys[1:], "tile.threads"),
         )
 

@@ -1,0 +1,131 @@
+"""Rules that no spec can break: a family's plan obeys them, and the same plan, broken by hand, does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tilegen.check.checker import plans
+from tilegen.check.domain import domain_of
+from tilegen.check.examples import Example
+from tilegen.check.prover import prove
+from tilegen.check.rule import catalogue
+from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, LoopKind, Scope, TilePlan
+from tilegen.spec import load_bytes
+
+PLAIN = {"schedule": "plain"}
+DELAYED = {"schedule": "delayed"}
+SPLIT = {"schedule": "plain", "tile": {"num_split": 4}}
+
+
+@cache
+def _spec(of: str, change: str) -> Any:
+    changes = {"plain": PLAIN, "delayed": DELAYED, "split": SPLIT, "": {}}
+    return load_bytes(Example("", False, of, changes[change], "").spec(), "example.toml")
+
+
+def mla(change: str) -> TilePlan:
+    return next(iter(plans(_spec("attention/mla_decode", change))))
+
+
+def gemm() -> TilePlan:
+    return next(iter(plans(_spec("gemm", ""))))
+
+
+def holds(rule: str, plan: TilePlan) -> bool:
+    """Whether a rule says something of the plan, and all that it says is proved."""
+    domain = domain_of(plan.spec).restricted(plan.case.condition)
+    claims = [obligation.claim for obligation in catalogue()[rule].obligations(plan)]
+    assert claims, f"{rule} says nothing"
+    return all(prove(claim, domain).proved for claim in claims)
+
+
+def rewritten(ops: tuple[Any, ...], change: Callable[[Any], list[Any]]) -> tuple[Any, ...]:
+    """A tile program with each operation replaced by what ``change`` gives for it, inside loops too."""
+    found: list[Any] = []
+    for op in ops:
+        op = replace(op, body=rewritten(op.body, change)) if isinstance(op, Loop) else op
+        found += change(op)
+    return tuple(found)
+
+
+def altered(plan: TilePlan, change: Callable[[Any], list[Any]], **kernel: Any) -> TilePlan:
+    return replace(plan, kernels=tuple(replace(k, body=rewritten(k.body, change), **kernel) for k in plan.kernels))
+
+
+def with_buffers(plan: TilePlan, name: str, **fields: Any) -> TilePlan:
+    def swap(kernel: KernelPlan) -> KernelPlan:
+        return replace(kernel, buffers=tuple(replace(b, **fields) if b.name == name else b for b in kernel.buffers))
+
+    return replace(plan, kernels=tuple(map(swap, plan.kernels)))
+
+
+def with_launch(plan: TilePlan, **fields: Any) -> TilePlan:
+    return replace(plan, kernels=tuple(replace(k, launch=replace(k.launch, **fields)) for k in plan.kernels))
+
+
+def without(what: str) -> Callable[[Any], list[Any]]:
+    return lambda op: [] if isinstance(op, Elementwise) and op.what.startswith(what) else [op]
+
+
+def fills_with(value: float) -> Callable[[Any], list[Any]]:
+    return lambda op: [replace(op, value=value)] if isinstance(op, Fill) else [op]
+
+
+def columnwise(op: Any) -> list[Any]:
+    return [replace(op, threads=256, policy="full_col") if isinstance(op, Gemm) else op]
+
+
+def doubled_loop(op: Any) -> list[Any]:
+    return [op, op] if isinstance(op, Loop) and op.kind is LoopKind.PIPELINED else [op]
+
+
+def read_after(op: Any) -> list[Any]:
+    again = Copy("kv_shared", "scores", (64, 64))
+    return [op, again] if isinstance(op, Loop) and op.kind is LoopKind.PIPELINED else [op]
+
+
+def unmarked(op: Any) -> list[Any]:
+    return [replace(op, what="") if isinstance(op, Elementwise) and "o_partial" in op.reads else op]
+
+
+BROKEN: list[tuple[str, str, TilePlan, TilePlan]] = [
+    ("A6", "four axes", mla("plain"), with_launch(mla("plain"), grid=(1, 1, 1, 1))),
+    ("A6", "no axis", mla("plain"), with_launch(mla("plain"), grid=())),
+    ("C6", "another dtype", mla("plain"), with_buffers(mla("plain"), "kv_shared", dtype="float32")),
+    ("C6", "six axes", mla("plain"), with_buffers(mla("plain"), "kv", shape=(1, 1, 1, 1, 1, 576))),
+    ("C6", "another dtype on the way out", gemm(), with_buffers(gemm(), "c_shared", dtype="float32")),
+    ("D13", "an operand in global memory", mla("plain"), with_buffers(mla("plain"), "kv_shared", scope=Scope.GLOBAL)),
+    ("D13", "a left operand in registers", mla("plain"), with_buffers(mla("plain"), "p_shared", scope=Scope.FRAGMENT)),
+    ("D13", "an accumulator in shared memory", mla("plain"), with_buffers(mla("plain"), "acc", scope=Scope.SHARED)),
+    ("E1", "two warp groups side by side", mla("delayed"), altered(mla("delayed"), columnwise)),
+    ("E5", "no mask", mla("plain"), altered(mla("plain"), without("mask"))),
+    ("E6", "no finite start", mla("plain"), altered(mla("plain"), fills_with(float("-inf")))),
+    ("E6", "no guarded divisor", mla("plain"), altered(mla("plain"), without("divisor"))),
+    ("E12", "one id twice", mla("delayed"), altered(mla("delayed"), lambda op: [op], named_barriers=(8, 8))),
+    ("E12", "an id of TileLang's", mla("delayed"), altered(mla("delayed"), lambda op: [op], named_barriers=(7, 8))),
+    ("E12", "an id past the last", mla("delayed"), altered(mla("delayed"), lambda op: [op], named_barriers=(15, 16))),
+    ("E14", "a maximum from -inf", mla("split"), altered(mla("split"), unmarked)),
+    ("E14", "no guarded divisor", mla("split"), altered(mla("split"), without("divisor"))),
+    ("G1", "read after the loop", mla("plain"), altered(mla("plain"), read_after)),
+    ("G5", "two loops", mla("plain"), altered(mla("plain"), doubled_loop)),
+]
+
+
+@pytest.mark.parametrize(("rule", "how", "plan", "broken"), BROKEN, ids=[f"{r}: {how}" for r, how, _, _ in BROKEN])
+def test_a_plan_that_is_broken_by_hand_is_refuted(rule: str, how: str, plan: TilePlan, broken: TilePlan) -> None:
+    assert holds(rule, plan)
+    assert not holds(rule, broken)
+
+
+def test_every_rule_of_the_families_is_broken_here() -> None:
+    assert {rule for rule, *_ in BROKEN} == {entry.id for entry in catalogue().values() if entry.of_family}
+
+
+@pytest.mark.parametrize("ids", [(8, 15), (9,)])
+def test_the_barriers_from_8_to_15_are_the_sources_own(ids: tuple[int, ...]) -> None:
+    assert holds("E12", altered(mla("delayed"), lambda op: [op], named_barriers=ids))

@@ -1,0 +1,182 @@
+"""Memory and occupancy: bank conflicts, narrow accesses, blocks that do not fill a chip or an SM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tilegen.check.claim import text_at
+from tilegen.check.rule import Obligation, parameter_of, rule, text_of
+from tilegen.check.rules.copies import tma_loads, tma_stores
+from tilegen.check.rules.gemm import held_registers
+from tilegen.expr import all_of, at_least, divides, free_names, multiply, substitute, to_text
+from tilegen.lowering.occupancy import Occupancy, occupancy
+from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
+from tilegen.plan.model import Copy, Gemm, KernelPlan, LoopKind, Scope
+from tilegen.plan.resources import shared_bytes, static_shared_bytes
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.expr import Size
+    from tilegen.plan.model import TilePlan
+
+
+@rule(
+    "J1",
+    "bank-conflicts",
+    sentence="8 rows x 16 bytes of a gemm operand, as matrix loads read it, lie in different banks",
+    source="CUDA Programming Guide, shared memory: 32 banks of 4 bytes; tilelang src/layout/gemm_layouts.cc: a tile whose "
+    "rows are no multiple of 8 is not swizzled",
+    severity=Severity.SLOW,
+    today="TileLang silently leaves the tile row-major: each load is replayed as often as rows meet in a bank",
+    unless=("D8",),
+)
+def bank_conflicts(plan: TilePlan) -> Iterator[Obligation]:
+    if plan.target.kind != "cuda":
+        return
+    for kernel in plan.kernels:
+        for name in dict.fromkeys(name for gemm, _ in kernel.find(Gemm) for name in (gemm.a, gemm.b)):
+            buffer = kernel.buffer(name)
+            if buffer.scope is not Scope.SHARED:
+                continue
+            try:
+                layout = layout_in(plan.target, kernel, buffer)
+            except LayoutError:
+                continue  # sizes that are not numbers, or that rule D8 speaks of
+            ways = _ways(layout)
+            yield Obligation(
+                ways == 1,
+                at=buffer.decided_by[-1] if buffer.decided_by else "tile",
+                label=f"{layout.title}: 8 rows of 16 bytes meet {ways} times in one bank",
+                parameter=parameter_of(buffer.decided_by[-1]) if buffer.decided_by else None,
+            )
+
+
+@lru_cache(maxsize=4096)
+def _ways(layout: SharedLayout) -> int:
+    """The pattern of banks is the same every 8 rows."""
+    return replace(layout, rows=min(layout.rows, PHASE)).down_ways
+
+
+@rule(
+    "J2",
+    "vector-16-bytes",
+    sentence="what copies between global and shared memory without TMA has rows of a multiple of 16 bytes",
+    source="tilelang src/transform/loop_vectorize.cc, VectorizePlanner: the widest power of two that divides every row",
+    severity=Severity.SLOW,
+    today="TileLang silently copies 8, 4 or 2 bytes a thread",
+    unless=("C3", "C4", "C10"),
+)
+def vector_width(plan: TilePlan) -> Iterator[Obligation]:
+    wide = plan.target.copy.vector_bytes
+    by_tma = {copy for _, copy, _ in tma_loads(plan)} | {copy for _, copy in tma_stores(plan)}
+    for kernel in plan.kernels:
+        for copy, _ in kernel.find(Copy):
+            scopes = {kernel.buffer(copy.src).scope, kernel.buffer(copy.dst).scope}
+            if scopes != {Scope.GLOBAL, Scope.SHARED} or copy.row_pitch is None or copy in by_tma:
+                continue
+            tensor = next(b for b in map(kernel.buffer, (copy.src, copy.dst)) if b.scope is Scope.GLOBAL)
+            columns, item = copy.extents[-1], tensor.itemsize
+            yield Obligation(
+                all_of(divides(wide, multiply(copy.row_pitch, item)), divides(wide, multiply(columns, item))),
+                at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{tensor.name}",
+                label=text_of(
+                    lambda values, t, p, c: (
+                        f"rows of `{t.name}` are {text_at(p, values)} x {t.itemsize} B apart and the tile takes "
+                        f"{text_at(c, values)} x {t.itemsize} B of each: no multiple of {wide}"
+                    ),
+                    tensor,
+                    copy.row_pitch,
+                    columns,
+                ),
+                help=(f"pad the rows of `{tensor.name}` to a multiple of {wide // item} elements",),
+            )
+
+
+@rule(
+    "J8",
+    "one-block-where-two-fit",
+    sentence="stages do not take the shared memory of a second block that registers and threads leave room for",
+    source="cuda_occupancy.h of CUDA 13.0: blocks of an SM",
+    severity=Severity.SLOW,
+    today="accepted; one block's waiting is not hidden by another's work",
+)
+def second_block(plan: TilePlan) -> Iterator[Obligation]:
+    # A derived number of stages is the family's to choose; a warp-specialised block has the SM to itself.
+    if plan.target.kind != "cuda" or plan.case.chosen.get("stages", -1) < 0:
+        return
+    for kernel in plan.kernels:
+        loop = next((loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED), None)
+        registers = held_registers(plan, kernel)
+        if loop is None or kernel.launch.producer_threads != 0 or registers is None or not isinstance(loop.stages, int):
+            continue
+        now = _resident(plan, kernel, loop.stages, registers)
+        if now is None or loop.stages < 3:
+            continue
+        fewer = next((s for s in range(loop.stages - 1, 1, -1) if _blocks(plan, kernel, s, registers) >= 2), None)
+        yield Obligation(
+            now.blocks_per_sm != 1 or now.limiter != "shared memory" or fewer is None,
+            at="tile.stages",
+            label=f"{loop.stages} stages leave one block on an SM; with {fewer}, {'two' if fewer else 'no more'} fit",
+            parameter="stages",
+            related=loop.decided_by,
+        )
+
+
+def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> Occupancy | None:
+    """What fits one SM with so many stages; None where sizes depend on dims."""
+    loop = next(loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED)
+    staged = replace(
+        kernel,
+        buffers=tuple(
+            replace(buffer, stages=stages) if buffer.scope is Scope.SHARED and buffer.stages == loop.stages else buffer
+            for buffer in kernel.buffers
+        ),
+    )
+    dynamic, threads = shared_bytes(staged, plan.target), kernel.launch.block_threads
+    if not isinstance(dynamic, int) or not isinstance(threads, int):
+        return None
+    static = static_shared_bytes(kernel)
+    return occupancy(plan.target, threads=threads, shared_bytes=dynamic + static, registers=registers)
+
+
+def _blocks(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> int:
+    found = _resident(plan, kernel, stages, registers)
+    return 0 if found is None else found.blocks_per_sm
+
+
+@rule(
+    "J9",
+    "grid-fills-chip",
+    sentence="at its largest declared shape a kernel has a block for every SM",
+    source="arithmetic: an SM without a block does nothing",
+    severity=Severity.SLOW,
+    today="accepted; the idle part of the chip is lost on every declared shape",
+)
+def grid_fills(plan: TilePlan) -> Iterator[Obligation]:
+    largest = {dim.name: dim.range.hi for dim in plan.spec.dims if dim.dynamic}
+    sms = plan.target.part.sm_count
+    for kernel in plan.kernels:
+        blocks: Size = multiply(*kernel.launch.grid)
+        names = free_names(blocks)
+        works = any(True for _ in kernel.find(Gemm)) or bool(kernel.row_passes)
+        if not works or "sm_count" in names or any(largest.get(name, 1) is None for name in names):
+            continue
+        most = substitute(blocks, {name: high for name, high in largest.items() if high is not None})
+        at = kernel.launch.decided_by[0] if kernel.launch.decided_by else "tile"
+        yield Obligation(
+            at_least(most, sms),
+            at=at,
+            label=text_of(
+                lambda values, most, grid: (
+                    f"the grid is {to_text(grid)}, at most {text_at(most, values)} blocks; "
+                    f"{plan.target.part.name} has {sms} SMs"
+                ),
+                most,
+                blocks,
+            ),
+            parameter=parameter_of(at),
+            related=kernel.launch.decided_by[1:],
+        )

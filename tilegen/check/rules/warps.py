@@ -1,0 +1,151 @@
+"""How warps share products: several accumulators of one kernel, warp groups beyond the table, waves that leave columns out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tilegen.check.claim import pointwise, text_at, value_at
+from tilegen.check.rule import Obligation, parameter_of, rule, text_of
+from tilegen.check.rules.gemm import gemms, path_of, refusals
+from tilegen.lowering.instruction import GemmPath
+from tilegen.lowering.partition import rows_agree
+from tilegen.lowering.registers import consumer_registers
+from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Reduce
+from tilegen.spec.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from tilegen.plan.model import TilePlan
+
+
+@rule(
+    "I3",
+    "waves-cover-tile",
+    sentence="on AMD the waves of a block cover the whole accumulator",
+    source="tilelang src/rocm/op/gemm.cc: without the check that tilelang 2724 added for CUDA",
+    severity=Severity.ERROR,
+    today="TileLang accepts 3 waves on 128 x 128; columns that no wave owns are not computed",
+    unless=("A3", "D3", "D4", "I1"),
+)
+def waves_cover(plan: TilePlan) -> Iterator[Obligation]:
+    if plan.target.kind == "hip":
+        yield from refusals(plan, "I3", (3, 0, 1))
+
+
+@rule(
+    "D6",
+    "wgmma-n8",
+    sentence="with B transposed, each warp group owns a multiple of 16 columns",
+    source="tilelang cuda/intrinsics/macro/wgmma_macro_generator.py, select_wgmma_inst_n; tilelang 2593",
+    severity=Severity.SLOW,
+    today="TileLang silently issues WGMMA with n8, 32 times as many as n256; older versions gave wrong values",
+    unless=("A3", "A4", "D3", "D4", "C2"),
+)
+def wgmma_n8(plan: TilePlan) -> Iterator[Obligation]:
+    for _, gemm, threads in gemms(plan):
+        if not gemm.transpose_b:
+            continue
+        path = path_of(plan, gemm)
+
+        def whole(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+            found = path(m, n, k, t)
+            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or n // found.partition.n % 16 == 0
+
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Any = threads, path: Any = path) -> str:
+            n = value_at(gemm.n, values)
+            found = path(*(value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads)))
+            columns = n // found.partition.n
+            return f"{n} columns over {found.partition.n} warp groups are {columns} each: WGMMA of n{found.n}"
+
+        at = gemm.decided_by[1] if len(gemm.decided_by) > 1 else "tile"
+        yield Obligation(
+            pointwise(whole, gemm.m, gemm.n, gemm.k, threads),
+            at=at,
+            label=label,
+            parameter=parameter_of(at),
+            related=gemm.decided_by[3:4],
+        )
+
+
+@rule(
+    "D17",
+    "register-reallocation",
+    sentence="a warp-specialised block has a number of warp groups that TileLang reallocates registers for",
+    source="tilelang src/cuda/transform/annotate_warp_group_reg_alloc.cc: one, two or three consumer groups",
+    severity=Severity.NOTE,
+    today="TileLang logs a warning and leaves setmaxnreg out: consumers keep what the launch gives every thread",
+    unless=("A2", "A3", "A4"),
+)
+def register_reallocation(plan: TilePlan) -> Iterator[Obligation]:
+    group = plan.target.launch.warp_group_size
+    if plan.target.register_reallocation is None or not group:
+        return
+    for kernel in plan.kernels:
+        pipelined = any(loop.kind is LoopKind.PIPELINED for loop in kernel.loops())
+        if not pipelined or kernel.launch.producer_threads == 0:
+            continue
+
+        def known(threads: int) -> bool:
+            return consumer_registers(plan.target, threads // group) is not None
+
+        yield Obligation(
+            pointwise(known, kernel.launch.threads),
+            at="tile.threads",
+            label=text_of(
+                lambda values, t: (
+                    f"{text_at(t, values)} consumer threads are {text_at(t // group, values)} warp groups; "
+                    "registers are reallocated for 1, 2 and 3"
+                ),
+                kernel.launch.threads,
+            ),
+            parameter="threads",
+        )
+
+
+@rule(
+    "D22",
+    "accumulator-rows-agree",
+    sentence="accumulators that share row vectors, as a softmax does, share their rows out over the warps alike",
+    source="tilelang src/op/parallel.cc: a fragment has one layout in the whole kernel",
+    severity=Severity.ERROR,
+    today="TileLang stops with `Layout infer conflict ... in T.Parallel loop` and two dumps of layouts",
+    unless=("A3", "A4", "D3", "D4", "D8"),
+)
+def rows_of_accumulators(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        reduced = {op.src for op, _ in kernel.find(Reduce)}
+        shared = [gemm for gemm, _ in kernel.find(Gemm) if gemm.threads is None]
+        first = next((gemm for gemm in shared if gemm.acc in reduced), None)
+        if first is None:
+            continue
+        for gemm in dict.fromkeys(shared):
+            if gemm.acc != first.acc:
+                yield _agree(plan, kernel, first, gemm)
+
+
+def _agree(plan: TilePlan, kernel: KernelPlan, first: Gemm, other: Gemm) -> Obligation:
+    threads = kernel.launch.threads
+    one, two = path_of(plan, first), path_of(plan, other)
+
+    def agree(m: int, n: int, k: int, m2: int, n2: int, k2: int, t: int) -> bool:
+        paths = (one(m, n, k, t), two(m2, n2, k2, t))
+        return rows_agree(*(path.partition for path in paths if isinstance(path, GemmPath)))
+
+    def label(values: Mapping[str, int]) -> str:
+        texts = []
+        for gemm, path in ((first, one), (other, two)):
+            m, n, k, t = (value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
+            found = path(m, n, k, t)
+            assert isinstance(found, GemmPath)  # a refusal agrees with everything
+            texts.append(f"`{gemm.acc}`, {m} x {n}, is shared by {found.partition.m} x {found.partition.n} warps")
+        return " and ".join(texts)
+
+    at = first.decided_by[1] if len(first.decided_by) > 1 else "tile"
+    return Obligation(
+        pointwise(agree, first.m, first.n, first.k, other.m, other.n, other.k, threads),
+        at=at,
+        label=label,
+        parameter=parameter_of(at),
+        related=("tile.threads", *first.decided_by[:1], "tile.policy"),
+        help=('use policy = "full_row", or so few warps that both products have them along the rows alike',),
+    )
