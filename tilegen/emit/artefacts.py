@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen import __version__
+from tilegen.emit.content import sha256, to_json
 from tilegen.emit.rendering import TILELANG_VERSION, Rendering, template_digest
 from tilegen.plan.instances import Instance, instances
 
@@ -15,17 +15,7 @@ if TYPE_CHECKING:
     from tilegen.spec.model import Spec
     from tilegen.verify.pipeline import Verified
 
-MANIFEST = "manifest.json"
 SOURCES = ("__init__.py", "_golden.py", "_runtime.py", "api.py", "dispatch.py", "kernel.py", "reference.py")
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def to_json(value: Any) -> bytes:
-    """JSON that reviews well: sorted where order means nothing, one item a line, a newline at the end."""
-    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
 
 
 def kernel_folder(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tilegen.emit.artefacts import sha256
+from tilegen.emit.content import sha256
 from tilegen.emit.tree import read_tree
 from tilegen.vendor.lock import BASE, LOCK, Lock, LockError, read_base
 from tilegen.vendor.merge import is_marked

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from tilegen.emit.artefacts import sha256, to_json
+from tilegen.emit.content import sha256, to_json
 
 LOCK = "tilegen.lock"
 BASE = "tilegen.base"

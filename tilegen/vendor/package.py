@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tilegen.emit.artefacts import sha256
+from tilegen.emit.content import sha256
 from tilegen.emit.rendering import LICENCE
 from tilegen.vendor.source import Source, licence, notice
 

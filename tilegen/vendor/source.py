@@ -11,9 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tilegen.emit.artefacts import MANIFEST, sha256, to_json
+from tilegen.emit.content import MANIFEST, sha256, to_json
 from tilegen.vendor.lock import Form, Kernel
-from tilegen.vendor.single_file import single_file
 
 
 class SourceError(Exception):
@@ -53,6 +52,8 @@ class Source:
         if kernel.targets != tuple(self.manifest["kernels"][name]["targets"]):
             found = self._restricted(name, kernel, found)
         if form == "single-file":
+            from tilegen.vendor.single_file import single_file
+
             text = single_file(
                 name, {path: content.decode() for path, content in found.items() if path.endswith(".py")}
             )

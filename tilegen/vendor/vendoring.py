@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tilegen.emit.artefacts import sha256
+from tilegen.emit.content import sha256
 from tilegen.emit.tree import change_tree, read_tree
 from tilegen.vendor.lock import BASE, LOCK, Form, Kernel, Lock, read_base, sealed
 from tilegen.vendor.merge import Merged, is_marked, merge
@@ -143,18 +143,22 @@ def _common(source: Source, kernels: Mapping[str, Kernel], form: Form) -> dict[s
 
 def _shown(folder: Path) -> str:
     """The folder as seen from the root of its repository, else its name."""
-    resolved = folder.resolve()
-    root = next((parent for parent in resolved.parents if (parent / ".git").exists()), resolved.parent)
-    return resolved.relative_to(root).as_posix()
+    return folder.resolve().relative_to(_repository(folder)).as_posix()
 
 
-MOST_STEPS_UP = 4
+def _repository(folder: Path) -> Path:
+    """The root of the repository that a folder lies in, else the folder above it."""
+    parents = folder.resolve().parents
+    return next((parent for parent in parents if (parent / ".git").exists()), parents[0])
 
 
 def _origin(folder: Path, source: Path) -> str:
-    """The generated tree relative to the folder, where both lie in neighbouring checkouts; else nothing."""
-    path = Path(os.path.relpath(source.resolve(), folder.resolve()))
-    return path.as_posix() if path.parts.count("..") <= MOST_STEPS_UP else ""
+    """The generated tree relative to the folder, where both lie in neighbouring checkouts; else nothing: where things
+    lie on one machine is no concern of a repository."""
+    root, tree = _repository(folder), source.resolve()
+    if not tree.is_relative_to(root.parent) or root.parent == Path(root.anchor):
+        return ""
+    return Path(os.path.relpath(tree, folder.resolve())).as_posix()
 
 
 def apply(plan: Plan, folder: Path) -> bool:
