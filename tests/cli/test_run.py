@@ -111,6 +111,100 @@ def test_eager_and_lazy_jit_functions_run(tmp_path):
     assert "B (100) float32" in lazy.output
 
 
+ODD = """
+import sys
+import tilelang.language as T
+
+def itself(): return itself
+def leaves(): sys.exit(3)
+
+def add(x=1):
+    N = T.dynamic("N")
+    @T.prim_func
+    def main(X: T.Tensor((N,), "float32"), a: T.int32, Y: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, 32) * x, threads=32) as b:
+            for i in T.Parallel(32):
+                Y[b % T.ceildiv(N, 32) * 32 + i] = X[b % T.ceildiv(N, 32) * 32 + i] + a
+    return main
+
+kernel = add()
+
+def right(X, a): return X + a
+def one_argument(X): return X + 1
+def raises(X): raise ValueError("no")
+def text(X): return "abc"
+def other_name(X): return {"Z": X}
+def nothing(X): return {}
+value = 7
+"""
+
+
+@pytest.fixture
+def odd(tmp_path):
+    (tmp_path / "odd.py").write_text(ODD)
+    (tmp_path / "leaves.py").write_text("raise SystemExit(4)")
+    (tmp_path / "junk.npy").write_bytes(b"hello")
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "text.npy", np.array(["a"]))
+    np.save(tmp_path / "x.npy", np.ones(40, np.float32))
+    np.savez(tmp_path / "x.npz", x=np.ones(40, np.float32))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["leaves.py:kernel"], "cannot be imported: SystemExit: 4"),
+        (["odd.py:leaves"], "leaves raised SystemExit: 3"),
+        (["odd.py:itself"], "no prim_func, jit function or factory of one: function"),
+        (["odd.py:kernel", "--arg", "x=2"], "a prim_func has no factory arguments (x)"),
+        (["odd.py:add", "--input", "N=-5"], "X would have the shape (-5,)"),
+        (["odd.py:add", "--input", "N=1.5"], "the dimension N is 1.5, which is no whole number"),
+        (["odd.py:add", "--input", "X=99999999999999x"], "no memory for X"),
+        (["odd.py:add", "--input", "N=99999999999999999999"], "no memory for X"),
+        (["odd.py:add", "--input", "X=junk.npy"], "is no .npy or .npz file of numbers"),
+        (["odd.py:add", "--input", "X=objects.npy"], "is no .npy or .npz file of numbers"),
+        (["odd.py:add", "--input", "X=text.npy"], "X is float32, the argument is <U1"),
+        (["odd.py:add", "--input", "X=x.npy:x"], "holds one array; 'x' would name one of an .npz file"),
+        (["odd.py:add", "--input", "X=x.npz"], "say which array of"),
+        (["odd.py:add", "--input", "X=x.npz:y"], "say which array of"),
+        (
+            ["odd.py:add", "--input", "X=40x", "--input", "a=2.5"],
+            "the scalar argument a is int32; 2.5 is no such number",
+        ),
+        (["odd.py:add", "--input", "X=40x", "--input", "a=9999999999"], "9999999999 is no such number"),
+        (["odd.py:add", "--input", "X=40x", "--input", "a=x.npy"], "the scalar argument a is int32; array("),
+        (["odd.py:add", "--arg", "x=2000000000"], "axis x may have 2147483647 blocks"),
+        (["odd.py:add", "--seed", "-1"], "-1 is not in the range x>=0"),
+        (["odd.py:add", "--save", "nowhere/out.npz"], "--save: there is no folder"),
+        (["odd.py:add", "--ref", "odd.py:raises"], "the reference raises, called with X, raised ValueError: no"),
+        (["odd.py:add", "--ref", "odd.py:right"], "missing 1 required positional argument: 'a'"),
+        (["odd.py:add", "--ref", "odd.py:text"], "'abc', which is no array of numbers"),
+        (["odd.py:add", "--ref", "odd.py:other_name"], "other_name returns Z; the outputs are Y"),
+        (["odd.py:add", "--ref", "odd.py:nothing"], "nothing returns nothing; the outputs are Y"),
+        (["odd.py:add", "--ref", "odd.py:value"], "the reference is no function but a int"),
+        (["odd.py:add", "--ref", "..:f"], "the module .. cannot be imported"),
+        (["odd.py:add", "--ref", "odd.py:one_argument", "--tol", "nan"], "nan is no bound on an error"),
+    ],
+)
+def test_odd_kernels_inputs_and_references_are_explained_without_a_traceback(odd, monkeypatch, arguments, message):
+    monkeypatch.chdir(odd)
+    defaults = [] if "kernel" in arguments[0] or "=" in " ".join(arguments[1:3]) else ["--input", "X=40x"]
+    scalar = [] if any(part.startswith("a=") for part in arguments) or "kernel" in arguments[0] else ["--input", "a=1"]
+    if "x=2000000000" in arguments:
+        defaults = ["--input", "X=99x"]
+    result = tilegen_run(*arguments, *defaults, *scalar)
+    assert message in " ".join(result.output.split())
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output
+
+
+def test_one_block_of_a_huge_grid_runs_at_once(odd, monkeypatch):
+    monkeypatch.chdir(odd)
+    result = tilegen_run("odd.py:add", "--arg", "x=1000000000", "--input", "X=40x", "--input", "a=1", "--block", "1")
+    assert result.exit_code == 0, result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -121,3 +121,20 @@ def test_a_finding_about_a_schedule_points_at_its_rule() -> None:
         3,
         "`persistent` on sm_80, which has no TMA and WGMMA and setmaxnreg",
     )
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "launched", "static"),
+    [(200, 264, 256, 1024), (200, 265, 256, 1024), (201, 265, 128, 0)],
+    ids=["both by TMA", "b alone", "neither"],
+)
+def test_a_plain_gemm_has_producers_and_barriers_only_where_tma_carries_a_tile(n, k, launched, static) -> None:
+    kernel = plan(gemm("plain", n=n, k=k)).kernels[0]
+    assert kernel.launch.block_threads == launched
+    assert static_shared_bytes(kernel) == static
+
+
+def test_producers_follow_the_shape_where_tma_carries_a_tile_of_some_shapes_only() -> None:
+    kernel = plan(gemm("plain", n="200, 201", k=265)).kernels[0]
+    assert [evaluate(kernel.launch.block_threads, {"N": n, "K": 265}) for n in (200, 201)] == [256, 128]
+    assert [evaluate(static_shared_bytes(kernel), {"N": n, "K": 265}) for n in (200, 201)] == [1024, 0]

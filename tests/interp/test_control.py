@@ -385,3 +385,39 @@ def printing():
 def test_print_changes_nothing(clean, normal):
     a = normal(64)
     assert np.array_equal(clean(printing(), {"A": a}), a)
+
+
+def scaled():
+    @T.prim_func
+    def main(A: T.Tensor((8,), "float64"), factor: T.float32, B: T.Tensor((8,), "float64")):
+        with T.Kernel(4, threads=32) as _:
+            for i in T.Parallel(8):
+                B[i] = A[i] * factor
+
+    return main
+
+
+def test_a_scalar_argument_has_the_precision_of_its_dtype(normal):
+    a = normal(8).astype(np.float64)
+    result = run(scaled(), {"A": a, "factor": 0.1})
+    assert np.array_equal(result.outputs["B"], a * np.float64(np.float32(0.1)))
+
+
+@pytest.mark.parametrize("block", [(-1,), (4,), (1.5,), (0, 0, 0, 0)])
+def test_a_block_outside_the_grid_is_refused(normal, block):
+    with pytest.raises(InvalidKernelError, match="there is no block"):
+        run(scaled(), {"A": normal(8).astype(np.float64), "factor": 1}, block=block)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "meta"])
+def test_a_tensor_that_numpy_cannot_hold_is_refused(kind):
+    torch = pytest.importorskip("torch")
+    tensor = torch.ones(8).double()
+    odd = tensor.to_sparse() if kind == "sparse" else tensor.to("meta")
+    with pytest.raises(InvalidKernelError, match="A is no plain tensor of numbers"):
+        run(scaled(), {"A": odd, "factor": 1})
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(InvalidKernelError, match="the seed is -1"):
+        run(scaled(), {"factor": 1}, seed=-1)

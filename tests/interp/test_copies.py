@@ -244,3 +244,31 @@ def multicast():
 def test_what_is_not_modelled_is_refused_by_name():
     with pytest.raises(UnsupportedError, match="cluster"):
         run(multicast(), {})
+
+
+def shifted(distance):
+    """A tile copied onto itself, ``distance`` elements further."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            tile = T.alloc_shared((64,), "float32")
+            T.copy(A, tile)
+            T.copy(tile[0:32], tile[distance : distance + 32])
+            T.copy(tile, B)
+
+    return main
+
+
+def test_a_copy_onto_a_part_of_its_source_is_a_race(normal):
+    (finding,) = run(shifted(16), {"A": normal(64)}).errors
+    assert finding.kind == "iteration-race"
+    assert "the two regions of tile overlap" in finding.message
+
+
+@pytest.mark.parametrize("distance", [0, 32])
+def test_a_copy_within_a_tile_that_stays_clear_of_its_source_is_right(clean, normal, distance):
+    a = normal(64)
+    b = a.copy()
+    b[distance : distance + 32] = a[:32]
+    assert np.array_equal(clean(shifted(distance), {"A": a}), b)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tilelang.language as T
 
 from tests.interp import fragment_layout_kernels, layout_kernels
 from tests.interp.kernel_cases import VALUES, Case, assert_fault_is_seen, assert_lowers, assert_right
@@ -140,3 +141,20 @@ def test_a_wrong_layout_is_said_with_the_element_and_its_place(normal, rng, name
 def test_without_diagnostics_no_layout_is_checked(normal, rng):
     case = CASES["padded_pitch"]
     assert run(case.factory(fault=True), case.inputs(normal, rng), diagnostics=False).findings == []
+
+
+def shifted_by_block():
+    @T.prim_func
+    def main(X: T.Tensor((8, 8), "float32"), Y: T.Tensor((8, 8), "float32")):
+        with T.Kernel(1, threads=32) as b:
+            tile = T.alloc_shared((8, 8), "float32")
+            T.annotate_layout({tile: lambda i, j: i * 8 + j + b})
+            T.copy(X, tile)
+            T.copy(tile, Y)
+
+    return main
+
+
+def test_a_layout_that_names_a_block_is_left_unchecked(clean, normal):
+    x = normal(8, 8)
+    assert np.array_equal(clean(shifted_by_block(), {"X": x}), x)

@@ -200,3 +200,19 @@ def test_a_view_that_is_larger_than_its_memory_is_refused(normal):
 def test_an_argument_that_is_not_contiguous_can_be_reshaped(clean, normal):
     a = normal(5, 64)[:, ::2]
     assert np.array_equal(clean(reshaped_dynamic_argument(), {"A": a}), a.reshape(-1))
+
+
+def enormous_tile():
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            tile = T.alloc_shared((1 << 20, 1 << 20), "float32")
+            T.copy(A, tile[0, 0:16])
+            T.copy(tile[0, 0:16], B)
+
+    return main
+
+
+def test_a_tile_that_no_memory_holds_is_refused(normal):
+    with pytest.raises(InvalidKernelError, match=r"no memory for tile, \(1048576, 1048576\) of float32"):
+        run(enormous_tile(), {"A": normal(16)})

@@ -46,6 +46,12 @@ def _elements(
     return elements
 
 
+def _tolerance(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not value >= 0:
+        raise click.BadParameter(f"{value} is no bound on an error")
+    return value
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("kernel", metavar="FILE:FUNCTION")
 @click.option(
@@ -64,7 +70,9 @@ def _elements(
     metavar="NAME=VALUE",
     help="Shape (300x64), .npy or .npz file, or number (also of a dynamic dimension) of an argument.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the inputs that only have a shape.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(0), help="Seed of the inputs that only have a shape."
+)
 @click.option(
     "--jobs", "-j", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the blocks."
 )
@@ -78,7 +86,13 @@ def _elements(
     help="Print each write to this element.",
 )
 @click.option("--ref", "reference", metavar="MODULE:FUNCTION", help="Compare with this function of the inputs.")
-@click.option("--tol", "tolerance", type=float, help="Largest error over the largest magnitude [8 ulp of the output].")
+@click.option(
+    "--tol",
+    "tolerance",
+    type=float,
+    callback=_tolerance,
+    help="Largest error over the largest magnitude [8 ulp of the output].",
+)
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Save inputs and outputs as .npz.")
 @click.option("--no-diagnostics", is_flag=True, help="Only compute.")
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -107,6 +121,8 @@ def command(
     from tilegen.interp.findings import InvalidKernelError, UnsupportedError
     from tilegen.interp.loading import load_object, to_prim_func
 
+    if save is not None and not save.absolute().parent.is_dir():
+        raise click.UsageError(f"--save: there is no folder {save.parent}")
     if block is not None and reference:
         raise click.UsageError("--ref compares whole outputs, --block computes one block of them")
     lines: list[str] = []
@@ -159,8 +175,17 @@ def _input_value(text: str) -> Any:
     path, _, key = text.partition(":")
     if not Path(path).is_file():
         raise InvalidKernelError(f"{text!r} is no shape (300x64, or 300x for one axis), no number and no file")
-    loaded = np.load(path)
-    return loaded[key] if key else loaded
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InvalidKernelError(f"{path} is no .npy or .npz file of numbers: {error}") from error
+    if isinstance(loaded, np.ndarray):
+        if key:
+            raise InvalidKernelError(f"{path} holds one array; {key!r} would name one of an .npz file")
+        return loaded
+    if key not in loaded:
+        raise InvalidKernelError(f"say which array of {path}: {', '.join(f'{path}:{name}' for name in loaded)}")
+    return loaded[key]
 
 
 def _compare(reference: str, result: Result, tolerance: float | None) -> list[Comparison]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilegen.cli._specs import load_kernel
+from tilegen.cli._specs import load_kernel, require_total
 from tilegen.cli._terminal import bold
 
 if TYPE_CHECKING:
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where --layout draws: a .png or .svg file."
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a page of pictures, proofs and source that needs no network.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     kernel: str,
@@ -38,11 +43,17 @@ def command(
     dtype: str | None,
     layout: str | None,
     output: Path | None,
+    html: Path | None,
     form: str,
 ) -> None:
     """Show the tile plan of KERNEL (a spec file or the name of a kernel in specs/), its budget and its proofs."""
     spec = load_kernel(kernel)
-    _require_total(spec)
+    if html is not None:
+        if layout is not None or form != "text":
+            raise click.UsageError("--html stands alone: the page has the layouts, and JSON is another form")
+        _page(spec, html, target, case, dtype)
+        return
+    require_total(spec)
     chosen = list(_chosen(spec, target, case, dtype))
     if layout is not None:
         _draw(chosen[0][1], layout, output)
@@ -52,16 +63,21 @@ def command(
         click.echo("\n\n".join("\n".join(_text(number, plan, results)) for number, plan, results in chosen))
 
 
-def _require_total(spec: Spec) -> None:
-    """Ends the command where the tile values of a spec are not always defined: there is no plan to show."""
-    from tilegen.check.checker import spec_findings
-    from tilegen.cli._terminal import use_color
-    from tilegen.spec import render_text
+def _page(spec: Spec, path: Path, target: str | None, case: int | None, dtype: str | None) -> None:
+    """Writes the page; a spec that fails its checks gets one too, which shows why."""
+    from tilegen.review.page import NothingToShowError, kernel_page
+    from tilegen.review.page.measured import measurements
+    from tilegen.review.page.writing import write
 
-    found = spec_findings(spec)
-    if found:
-        click.echo(render_text(found, color=use_color(sys.stderr)), err=True)
-        sys.exit(1)
+    try:
+        text = kernel_page(spec, measurements(spec), target=target, case=case, dtype=dtype)
+    except NothingToShowError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        write(path, text)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+    click.echo(f"{path}: {len(text.encode()):,} bytes")
 
 
 def _chosen(

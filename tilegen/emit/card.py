@@ -42,7 +42,7 @@ def size_text(size: Size) -> str:
 def _launch(kernel: KernelPlan) -> Iterator[str]:
     launch = kernel.launch
     grid = ", ".join(launch.names or [to_text(extent) for extent in launch.grid])
-    extra = f" + {launch.producer_threads} of the producer" if launch.producer_threads else ""
+    extra = f" + {to_text(launch.producer_threads)} of the producer" if launch.producer_threads else ""
     yield f"{kernel.name}: grid ({grid}), {to_text(launch.threads)} threads{extra}"
 
 
@@ -55,9 +55,9 @@ def _shared(plan: TilePlan, kernel: KernelPlan) -> Iterator[str]:
     if dynamic == 0:
         return
     limit = plan.target.shared_memory.per_block
-    static_text = f" and {static:,} B for the barriers" if static else ""
+    static_text = f" and {size_text(static)} B for the barriers" if static else ""
     line = f"    shared    total        {size_text(dynamic)} B{static_text} of {limit:,} B"
-    if isinstance(dynamic, int) and isinstance(kernel.launch.block_threads, int):
+    if isinstance(dynamic, int) and isinstance(static, int) and isinstance(kernel.launch.block_threads, int):
         blocks = occupancy(
             plan.target, threads=kernel.launch.block_threads, shared_bytes=dynamic + static, registers=0
         ).blocks_per_sm

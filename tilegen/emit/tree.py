@@ -20,7 +20,10 @@ from pathlib import Path
 
 RENAME_EXCHANGE = 2
 AT_FDCWD = -100
-CACHES = ("__pycache__", ".pytest_cache")
+LIBRARIES = "aot"
+"""The folder of a kernel that holds what `tilegen build --aot` compiled: no part of the tree that follows from the specs."""
+
+NO_PART = ("__pycache__", ".pytest_cache", LIBRARIES)
 NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDEV, errno.EBUSY)
 """What a file system answers that cannot exchange these two names, such as an overlay whose lower layer holds one."""
 
@@ -47,11 +50,12 @@ def locked(destination: Path) -> Iterator[None]:
 
 
 def replace_tree(destination: Path, files: Mapping[str, bytes]) -> None:
-    """Makes ``destination`` hold exactly ``files`` (relative path to content)."""
+    """Makes ``destination`` hold exactly ``files`` (relative path to content), and the libraries of kernels that it keeps."""
     destination = destination.resolve()
     with _staging(destination) as staging:
         for name, content in sorted(files.items()):
             _write(staging / name, content)
+        _carry_libraries(destination, staging)
         _swap(staging, destination)
 
 
@@ -111,6 +115,12 @@ def _remove(root: Path, name: str) -> None:
                 (root / folder).rmdir()
 
 
+def _carry_libraries(old: Path, new: Path) -> None:
+    for folder in sorted(old.glob(f"*/{LIBRARIES}")):
+        if (new / folder.parent.name).is_dir():
+            shutil.copytree(folder, new / folder.parent.name / LIBRARIES, dirs_exist_ok=True)
+
+
 def _swap(staging: Path, destination: Path) -> None:
     if not destination.exists():
         staging.rename(destination)
@@ -154,7 +164,7 @@ def _move_into_place(journal: Path, destination: Path) -> None:
     shutil.rmtree(staging, ignore_errors=True)
 
 
-def read_tree(root: Path, skip: tuple[str, ...] = CACHES) -> dict[str, bytes]:
+def read_tree(root: Path, skip: tuple[str, ...] = NO_PART) -> dict[str, bytes]:
     """Every file under ``root`` by relative path; an empty mapping if there is no such folder."""
     return {name: (root / name).read_bytes() for name in sorted(_names(root, skip))}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +41,7 @@ def bind(
     for parameter in program.parameters:
         if parameter.plan is None:
             if parameter.name in inputs:
-                frame.environment[parameter.slot] = as_scalar(inputs[parameter.name])
+                frame.environment[parameter.slot] = _scalar(parameter, inputs[parameter.name])
                 dims[parameter.name] = frame.environment[parameter.slot]
         elif parameter.name in inputs:
             value = inputs[parameter.name]
@@ -58,7 +59,12 @@ def bind(
                 raise InvalidKernelError(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
             continue
         _check_shape(parameter, shapes.get(parameter.name), frame)
-        storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
+        try:
+            storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
+        except (MemoryError, ValueError) as error:  # numpy's, for an array that is too large
+            raise InvalidKernelError(
+                f"no memory for {parameter.name}, {_extents(parameter, frame)}: {error}"
+            ) from error
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
         storage.safe_value = parameter.plan.safe_value
@@ -75,6 +81,27 @@ def _check_names(program: Program, inputs: Mapping[str, Any]) -> None:
             raise InvalidKernelError(f"{program.name} has no argument {name!r}; it has {', '.join(sorted(known))}")
 
 
+def _scalar(parameter: Parameter, value: Any) -> Any:
+    """A scalar argument as its dtype holds it."""
+    array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    wanted = storage_dtype(parameter.dtype)
+    fits = array.size == 1 and array.dtype.kind in ("iubf" if is_float(parameter.dtype) else "iub")
+    if fits and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        fits = limits.min <= int(array.item()) <= limits.max
+    if not fits:
+        raise InvalidKernelError(
+            f"the scalar argument {parameter.name} is {parameter.dtype}; {value!r:.60} is no such number"
+        )
+    return as_scalar(array.reshape(()).astype(wanted).item())
+
+
+def _dimension(name: str, value: Any) -> int:
+    if isinstance(value, (bool, float)) or not hasattr(value, "__index__"):
+        raise InvalidKernelError(f"the dimension {name} is {value!r:.60}, which is no whole number")
+    return operator.index(value)
+
+
 def _bind_dimensions(
     program: Program,
     inputs: Mapping[str, Any],
@@ -86,7 +113,7 @@ def _bind_dimensions(
     """Give each dimension and stride its value: a number that the caller gave, else an argument's, else a dense shape's."""
     for name, slot in program.dimensions.items():
         if name in inputs:
-            frame.environment[slot] = dims[name] = int(inputs[name])
+            frame.environment[slot] = dims[name] = _dimension(name, inputs[name])
     with_shape = [parameter for parameter in program.parameters if parameter.buffer is not None]
     with_shape = [parameter for parameter in with_shape if parameter.name in shapes]
     for parameter in with_shape:
@@ -206,13 +233,16 @@ def _check_shape(parameter: Parameter, given: tuple[int, ...] | None, frame: Fra
 def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
     assert parameter.plan is not None
     try:
-        return parameter.plan.extents(frame)
+        shape = parameter.plan.extents(frame)
     except TypeError:
         names = sorted({str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in VARIABLES})
         raise InvalidKernelError(
             f"the shape of {parameter.name} is not determined: give an array or a shape for it, "
             f"or values for {', '.join(names)}"
         ) from None
+    if any(extent < 0 for extent in shape):
+        raise InvalidKernelError(f"{parameter.name} would have the shape {shape}")
+    return shape
 
 
 def random_array(generator: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
@@ -230,14 +260,22 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
     """A numpy array in the storage of ``dtype``; torch tensors (on the CPU) are taken without copying where numpy can."""
     storage = storage_dtype(dtype)
     if hasattr(value, "detach"):
-        value = _from_torch(value.detach().cpu(), storage)
-    array = np.asarray(value)
+        try:
+            value = _from_torch(value.detach().cpu().resolve_conj().resolve_neg(), storage)
+        except (RuntimeError, TypeError, KeyError) as error:  # a sparse, quantised or meta tensor
+            raise InvalidKernelError(f"{name} is no plain tensor of numbers: {error}") from error
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidKernelError(f"{name} cannot be read as an array: {error}") from error
     if array.dtype == storage:
         return array
     if array.dtype.kind == "V" or (
         array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)
+    if array.dtype.kind not in "biuf":
+        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
     if not same_kind or array.dtype.itemsize != storage.itemsize:
         raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")

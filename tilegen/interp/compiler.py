@@ -312,7 +312,10 @@ class Compiler:
             if plan.views:
                 raise UnsupportedError(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
             return
-        storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
+        try:
+            storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)
+        except (MemoryError, ValueError) as error:  # numpy's, for what is too large
+            raise InvalidKernelError(f"no memory for {plan.name}, {shape} of {plan.dtype}: {error}") from error
         storage.safe_value = plan.safe_value
         storage.attach(frame.block.watches)
         frame.memory[plan.slot] = storage

@@ -51,6 +51,7 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     source_leads = _LEVELS.get(source.plan.scope, 0) >= _LEVELS.get(target.plan.scope, 0)
     compiler.note_write(target.plan)
 
+    shares_memory = source.plan.origin is target.plan.origin
     fixed: list[tuple[int, ...]] = []
 
     def run(frame: Frame) -> Signal | None:
@@ -62,10 +63,24 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
             if source.fixed_shape and target.fixed_shape:
                 fixed[:] = from_shape, to_shape
         tile = source.read(frame, from_shape)
+        if shares_memory:
+            _check_apart(frame, source, from_shape, target, to_shape)
         copy_tile(frame, source, target, tile, to_shape)
         return None
 
     return run
+
+
+def _check_apart(
+    frame: Frame, source: Region, from_shape: tuple[int, ...], target: Region, to_shape: tuple[int, ...]
+) -> None:
+    """Report a copy onto a part of its own source: threads copy in no order, so some read what others wrote."""
+    read = source.storage(frame).data[source.key(frame, from_shape)[0]]
+    written = target.storage(frame).data[target.key(frame, to_shape)[0]]
+    in_place = read.__array_interface__["data"] == written.__array_interface__["data"] and from_shape == to_shape
+    if not in_place and np.shares_memory(read, written):
+        message = f"the two regions of {target.plan.name} overlap: a part of what is read is written by the same copy"
+        frame.report("iteration-race", source.site, message, target.plan.name)
 
 
 def copy_tile(frame: Frame, source: Region, target: Region, tile: Array, shape: tuple[int, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import mmap
 import multiprocessing
 import sys
@@ -19,6 +19,7 @@ from tilegen.interp.barriers import Barriers, GridBarrier
 from tilegen.interp.coroutines import DeadlockError, run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
+from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
 from tilegen.interp.loading import to_prim_func
@@ -27,8 +28,6 @@ from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
 from tilegen.interp.thread_order import ThreadOrder, new_epoch
-
-Coordinates = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -84,6 +83,8 @@ def run(
 
     Raises ``InvalidKernelError`` for arguments that do not fit, ``UnsupportedError`` for an operation that is not modelled.
     """
+    if seed < 0:
+        raise InvalidKernelError(f"the seed is {seed}; it may not be negative")
     options = Options(jobs, diagnostics, seed, block, watches, print_line)
     with np.errstate(all="ignore"):
         return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)
@@ -172,24 +173,13 @@ class Launch:
 
     def run(self, kernel: Kernel) -> None:
         extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
-        for extent in extents:
-            if not isinstance(extent, int) or extent < 0:
-                raise InvalidKernelError(f"the grid of {self.program.name} is {tuple(extents)}")
-        blocks = [
-            tuple(reversed(place)) for place in itertools.product(*(range(extent) for extent in reversed(extents)))
-        ]
-        numbered = list(enumerate(blocks))
-        if self.options.block is not None:
-            wanted = (*self.options.block, *(0 for _ in range(len(extents) - len(self.options.block))))
-            numbered = [(number, place) for number, place in numbered if place == wanted]
-            if not numbered:
-                raise InvalidKernelError(f"there is no block {self.options.block}: the grid is {tuple(extents)}")
-        self._prepare_memory(kernel, len(blocks))
-        jobs = min(self.options.jobs, len(numbered)) if self._is_independent(kernel) else 1
+        blocks = blocks_of(self.program.name, extents, self.options.block)
+        self._prepare_memory(kernel, math.prod(extents))
+        jobs = min(self.options.jobs, len(blocks)) if self._is_independent(kernel) else 1
         if jobs > 1:
-            self._run_in_processes(kernel, numbered, jobs)
+            self._run_in_processes(kernel, blocks, jobs)
         else:
-            self._run_blocks(kernel, numbered)
+            self._run_blocks(kernel, blocks)
 
     def _prepare_memory(self, kernel: Kernel, blocks: int) -> None:
         """Decide which global buffers need an owner for each element, and let their views share it."""
@@ -219,12 +209,12 @@ class Launch:
         plans = (plan for plan in self.program.compiler.plans if plan.scope == "global" and plan.root is None)
         return not any(kernel.number in plan.written_in and kernel.number in plan.read_in for plan in plans)
 
-    def _run_blocks(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]]) -> None:
+    def _run_blocks(self, kernel: Kernel, blocks: Blocks) -> None:
         threads = np.arange(kernel.thread_count, dtype=np.int64)
         if kernel.synchronises_grid:
-            self._run_side_by_side(kernel, [self._frame(kernel, number, place, threads) for number, place in numbered])
+            self._run_side_by_side(kernel, [self._frame(kernel, number, place, threads) for number, place in blocks])
             return
-        for number, place in numbered:
+        for number, place in blocks:
             frame = self._frame(kernel, number, place, threads)
             with suppress(DeadlockError):
                 kernel.body(frame)
@@ -261,7 +251,7 @@ class Launch:
         for kind, event in block.non_finite.items():
             self.events.setdefault(kind, event)
 
-    def _run_in_processes(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], jobs: int) -> None:
+    def _run_in_processes(self, kernel: Kernel, blocks: Blocks, jobs: int) -> None:
         """Fork ``jobs`` processes that write outputs into shared memory and send their findings back."""
         shared = [
             plan for plan in self.program.compiler.plans if plan.root is None and kernel.number in plan.written_in
@@ -278,7 +268,7 @@ class Launch:
         processes = []
         for job in range(jobs):
             receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=self._work, args=(kernel, numbered[job::jobs], sender))
+            process = context.Process(target=self._work, args=(kernel, blocks.share(job, jobs), sender))
             process.start()
             sender.close()
             processes.append((process, receiver))
@@ -294,14 +284,14 @@ class Launch:
         for slot, written in flags.items():
             self.host.memory[slot].written = written if written is not None and not written.all() else None
 
-    def _work(self, kernel: Kernel, numbered: Sequence[tuple[int, Coordinates]], sender: Any) -> None:
+    def _work(self, kernel: Kernel, blocks: Blocks, sender: Any) -> None:
         try:
             if "torch" in sys.modules:
                 # A forked process must not use the threads of its parent.
                 sys.modules["torch"].set_num_threads(1)
             self.findings = Findings()
             self.events = {}
-            self._run_blocks(kernel, numbered)
+            self._run_blocks(kernel, blocks)
             sender.send((self.findings.collected(), self.events))
         except BaseException as error:  # sent to the parent, which raises it
             sender.send(error)

@@ -17,6 +17,7 @@ from tilegen.interp.findings import Finding, Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code
 from tilegen.interp.number_formats import Array
+from tilegen.interp.structure import walk
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import BufferPlan, Compiler
@@ -40,7 +41,7 @@ class TileLayout:
 
 
 def compile_layout(compiler: Compiler, plan: BufferPlan, layout: Any) -> TileLayout | None:
-    """Compile an entry of a ``layout_map``; None where its shape is symbolic or its map uses what is not modelled."""
+    """Compile an entry of a ``layout_map``; None where its shape or map is symbolic or not modelled."""
     site = compiler.site(f"T.annotate_layout of {plan.name}")
     shape = list(layout.get_input_shape())
     if not all(isinstance(extent, int) or type(extent).__name__ == "IntImm" for extent in shape):
@@ -48,6 +49,9 @@ def compile_layout(compiler: Compiler, plan: BufferPlan, layout: Any) -> TileLay
     variables = list(layout.get_forward_vars())
     is_fragment = hasattr(layout, "replicate_size")
     replicas = [int(layout.replicate_size)] if len(variables) > len(shape) else []
+    parts = [*layout.index, *([layout.thread] if is_fragment else [])]
+    if not all(_names_only(part, variables) for part in parts):
+        return None
     try:
         places = tuple(compiler.expression(place, site) for place in layout.index)
         thread = compiler.expression(layout.thread, site) if is_fragment else None
@@ -56,6 +60,18 @@ def compile_layout(compiler: Compiler, plan: BufferPlan, layout: Any) -> TileLay
     slots = tuple(compiler.variable_slot(variable) for variable in variables)
     extents = (*replicas, *(int(extent) for extent in shape))
     return TileLayout(plan, slots, extents, len(shape), places, thread, int(np.prod(compiler.threads)), site)
+
+
+def _names_only(node: Any, variables: Sequence[Any]) -> bool:
+    """Whether an expression names no variable but these, such as the index of a block."""
+    foreign = []
+
+    def visit(part: Any) -> None:
+        if type(part).__name__ in ("Var", "SizeVar") and not any(part.same_as(variable) for variable in variables):
+            foreign.append(part)
+
+    walk(node, visit)
+    return not foreign
 
 
 def layout_findings(layouts: Sequence[TileLayout], axes: int, frame: Frame) -> Iterator[Finding]:

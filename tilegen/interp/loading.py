@@ -42,7 +42,7 @@ def _load_file(path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidKernelError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)
@@ -54,6 +54,8 @@ def _import(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise InvalidKernelError(f"there is no module {name}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise InvalidKernelError(f"the module {name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def to_prim_func(
@@ -65,24 +67,32 @@ def to_prim_func(
     and dtypes of its tensors.
     """
     given = dict(arguments or {})
-    if hasattr(found, "buffer_map"):
-        return found
-    if hasattr(found, "get_tir"):
-        return _from_jit(found, inputs or {}, given)
-    if hasattr(found, "prim_func"):
-        return found.prim_func
-    if callable(found):
+    function = _known(found, inputs or {}, given)
+    if function is None and callable(found):
         _check_arguments(found, given)
-        return to_prim_func(_call(found, given), inputs)
-    raise InvalidKernelError(f"this is no prim_func, jit function or factory but a {type(found).__name__}")
+        found = _call(found, given)
+        function = _known(found, inputs or {}, {})
+    if function is None:
+        raise InvalidKernelError(f"this is no prim_func, jit function or factory of one: {type(found).__name__}")
+    return function
 
 
-def _call(factory: Any, given: Mapping[str, Any]) -> Any:
+def _known(found: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -> Any:
+    """The prim_func that an object holds, or None for what may be a factory."""
+    if hasattr(found, "get_tir"):
+        return _from_jit(found, inputs, given)
+    function = found if hasattr(found, "buffer_map") else getattr(found, "prim_func", None)
+    if function is not None and given:
+        raise InvalidKernelError(f"a prim_func has no factory arguments ({', '.join(given)}); they go to what makes it")
+    return function
+
+
+def _call(factory: Any, given: Mapping[str, Any], name: str = "") -> Any:
     """What a factory returns; what it raises becomes one line that says where it came from."""
     try:
         return factory(**given)
-    except Exception as error:
-        name = getattr(factory, "__name__", type(factory).__name__)
+    except (Exception, SystemExit) as error:
+        name = name or getattr(factory, "__name__", type(factory).__name__)
         raise InvalidKernelError(f"{name} raised {type(error).__name__}: {str(error).strip()}") from error
 
 
@@ -101,7 +111,7 @@ def _from_jit(function: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -
         inspect.signature(function.func).bind(**tensors, **given)
     except TypeError as error:
         raise InvalidKernelError(f"the jit function takes {', '.join(names)}: {error}") from None
-    return _call(function.get_tir, {**tensors, **given})
+    return _call(function.get_tir, {**tensors, **given}, getattr(function.func, "__name__", "the jit function"))
 
 
 def _stand_in(value: Any) -> Any:
@@ -114,4 +124,6 @@ def _stand_in(value: Any) -> Any:
         return torch.empty(value, dtype=torch.float16)
     array = np.asarray(value)
     name = {"float8_e4m3": "float8_e4m3fn"}.get(array.dtype.name, array.dtype.name)
+    if not isinstance(getattr(torch, name, None), torch.dtype):
+        raise InvalidKernelError(f"there are no tensors of {array.dtype}")
     return torch.empty(array.shape, dtype=getattr(torch, name))

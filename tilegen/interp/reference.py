@@ -71,7 +71,10 @@ def _as_float64(value: Any) -> Array:
 
         double: Array = value.detach().cpu().to(torch.float64).numpy()
         return double
-    return to_float64(np.asarray(value))
+    try:
+        return to_float64(np.asarray(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidKernelError(f"the reference gives {value!r:.60}, which is no array of numbers") from error
 
 
 def call_reference(function: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Any]:
@@ -79,18 +82,34 @@ def call_reference(function: Any, inputs: Mapping[str, Array], outputs: Sequence
 
     It returns one tensor, a sequence in the order of the outputs, or a dict by name.
     """
-    tensors = {name: to_torch(array) for name, array in inputs.items()}
-    parameters = inspect.signature(function).parameters
-    if set(parameters) <= set(tensors):
-        result = function(**{name: tensors[name] for name in parameters})
-    else:
-        result = function(*tensors.values())
+    name = getattr(function, "__name__", type(function).__name__)
+    if not callable(function):
+        raise InvalidKernelError(f"the reference is no function but a {name}")
+    result = _call(function, name, {key: to_torch(array) for key, array in inputs.items()})
     if isinstance(result, Mapping):
+        if not result or not set(result) <= set(outputs):
+            raise InvalidKernelError(
+                f"{name} returns {', '.join(map(str, result)) or 'nothing'}; the outputs are {', '.join(outputs)}"
+            )
         return dict(result)
     values = list(result) if isinstance(result, (tuple, list)) else [result]
     if len(values) != len(outputs):
         raise InvalidKernelError(f"the reference returns {len(values)} values for the outputs {', '.join(outputs)}")
     return dict(zip(outputs, values, strict=True))
+
+
+def _call(function: Any, name: str, tensors: Mapping[str, Any]) -> Any:
+    try:
+        parameters = inspect.signature(function).parameters
+        by_name = set(parameters) <= set(tensors)
+    except (TypeError, ValueError):  # a function of an extension, which has no signature
+        by_name = False
+    try:
+        return function(**{key: tensors[key] for key in parameters}) if by_name else function(*tensors.values())
+    except (Exception, SystemExit) as error:
+        raise InvalidKernelError(
+            f"the reference {name}, called with {', '.join(tensors)}, raised {type(error).__name__}: {str(error).strip()}"
+        ) from error
 
 
 def to_torch(array: Array) -> Any:

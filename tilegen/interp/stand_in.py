@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilegen.interp.execution import run
 from tilegen.interp.findings import Finding, InvalidKernelError
+from tilegen.interp.loading import to_prim_func
 from tilegen.interp.reference import to_torch
 
 
@@ -24,11 +27,11 @@ class InterpretedKernel:
     """
 
     def __init__(self, prim_func: Any, *, jobs: int = 1, strict: bool = True) -> None:
-        self.prim_func = prim_func
+        self.prim_func = to_prim_func(prim_func)
         self.jobs = jobs
         self.strict = strict
         self.findings: list[Finding] = []
-        self._names = [_name(prim_func, parameter) for parameter in prim_func.params]
+        self._names = [_name(self.prim_func, parameter) for parameter in self.prim_func.params]
 
     def __call__(self, *arguments: Any) -> None:
         if len(arguments) != len(self._names):
@@ -39,7 +42,10 @@ class InterpretedKernel:
         if self.strict and result.errors:
             raise WrongKernelError("\n".join(str(finding) for finding in result.errors))
         for name, output in result.outputs.items():
-            given[name].copy_(to_torch(output))
+            if isinstance(given[name], np.ndarray):
+                given[name][...] = output
+            else:
+                given[name].copy_(to_torch(output))
 
 
 def _name(prim_func: Any, parameter: Any) -> str:

@@ -222,28 +222,63 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Role:
+    """Threads that run a part of the body alone: ``ops`` operations of it, after those of the roles before."""
+
+    name: str
+    threads: Size
+    ops: int
+
+
+@dataclass(frozen=True)
+class Handshake:
+    """A named barrier between two roles of a loop, beside those that hand stages over.
+
+    Role ``arrives`` (by its place in ``KernelPlan.roles``) arrives once it has written buffer ``after``; role ``waits``
+    waits before it writes ``before``: for the arrival of the same step, or of the step ``ahead`` steps later.
+    """
+
+    name: str
+    arrives: int
+    after: str
+    waits: int
+    before: str
+    ahead: int = 0
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """One ``T.Kernel``: its launch, its buffers and its tile program.
 
     ``barriers`` counts its mbarriers, TileLang's own included; ``named_barriers`` are the ids that the source itself uses;
     ``requires`` is what a source with a protocol of its own is written for. ``predicted`` are facts that lowering must show
-    (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
+    (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``. ``roles`` are there where the source gives warp groups work of
+    their own; together they run the whole body. ``handshakes`` are what they tell each other.
     """
 
     name: str
     launch: Launch
     buffers: tuple[Buffer, ...]
     body: tuple[Op, ...]
-    barriers: int = 0
+    barriers: Size = 0
     named_barriers: tuple[int, ...] = ()
     requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
     predicted: Mapping[str, Any] = field(default_factory=dict)
+    roles: tuple[Role, ...] = ()
+    handshakes: tuple[Handshake, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         if name not in self._by_name:
             raise KeyError(f"kernel {self.name} has no buffer {name}")
         return self._by_name[name]
+
+    def programs(self) -> Iterator[tuple[Role, tuple[Op, ...]]]:
+        """Each role with its part of the body; one role of all threads where the source makes none."""
+        start = 0
+        for role in self.roles or (Role("all threads", self.launch.threads, len(self.body)),):
+            yield role, self.body[start : start + role.ops]
+            start += role.ops
 
     def scope(self, scope: Scope) -> tuple[Buffer, ...]:
         return tuple(buffer for buffer in self.buffers if buffer.scope is scope)
@@ -288,13 +323,15 @@ class Case:
 
     ``tiles`` maps each parameter to its value; ``chosen`` to the index of its rule (-1: fixed or derived, not by a
     rule). ``condition`` is the exact claim over the dims: the chosen rules match and no earlier one does. ``guard``
-    says only that the chosen rules match; where the cases are tried in order, first match, that is enough.
+    says only that the chosen rules match; where the cases are tried in order, first match, that is enough. ``winner`` is
+    the place in the lock of a tiling that was measured, and comes before every rule.
     """
 
     condition: Any
     tiles: Mapping[str, Any]
     chosen: Mapping[str, int]
     guard: Any = True
+    winner: int | None = None
 
     @property
     def label(self) -> str:
@@ -322,3 +359,8 @@ class TilePlan:
     @property
     def tiles(self) -> Mapping[str, Any]:
         return self.case.tiles
+
+    @property
+    def dynamic_dims(self) -> frozenset[str]:
+        """The dims that only a call knows."""
+        return frozenset(dim.name for dim in self.spec.dims if dim.dynamic)

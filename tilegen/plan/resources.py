@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tilegen.expr import Size, add, ceil_div, maximum, multiply, substitute
+from tilegen.expr import Size, add, ceil_div, maximum, minimum, multiply, substitute
 from tilegen.lowering.shared_memory import SharedBuffer, dynamic_bytes
 from tilegen.lowering.shared_memory import static_bytes as barrier_bytes
 from tilegen.plan.model import Buffer, KernelPlan, Scope
@@ -40,11 +40,11 @@ def shared_group(kernel: KernelPlan, values: Mapping[str, int]) -> tuple[str, ..
     return max(_groups(kernel), key=total)
 
 
-def static_shared_bytes(kernel: KernelPlan) -> int:
+def static_shared_bytes(kernel: KernelPlan) -> Size:
     """Bytes that the barriers take before the dynamic part, which starts at a multiple of 1,024 (rule TG-B5)."""
     if not isinstance(kernel.barriers, int):
-        # As many as the stages, which a dim decides: fewer than the 128 that fit the least the barriers can take.
-        return barrier_bytes(1)
+        # A dim decides how many, or whether any: fewer than the 128 that fit the least that barriers can take.
+        return multiply(barrier_bytes(1), minimum(1, kernel.barriers))
     return barrier_bytes(kernel.barriers) if kernel.barriers else 0
 
 

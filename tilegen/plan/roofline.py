@@ -29,7 +29,9 @@ class Roofline:
     def at(self, dims: Mapping[str, int], part: Part) -> Roof:
         """The roof for one shape on one chip. KeyError for a missing dim, or a dtype without a tensor-core rate."""
         flops, moved = float(evaluate(self.flops, dims)), float(evaluate(self.bytes_moved, dims))
-        return Roof(flops, moved, flops / part.dense_flops[self.dtype], moved / part.dram_bytes_per_second)
+        # A dtype that the tensor cores do not take has no rate of theirs; memory alone bounds it.
+        rate = part.dense_flops.get(self.dtype, float("inf"))
+        return Roof(flops, moved, flops / rate, moved / part.dram_bytes_per_second)
 
 
 @dataclass(frozen=True)

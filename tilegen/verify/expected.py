@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import evaluate
+from tilegen.expr import evaluate, free_names
 from tilegen.lowering.instruction import GemmPath, gemm_path
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
@@ -39,7 +39,7 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
         "grid": [at(extent) for extent in kernel.launch.grid],
         "threads": at(kernel.launch.block_threads),
         "dynamic_bytes": at(shared_bytes(kernel, plan.target)),
-        "static_bytes": static_shared_bytes(kernel),
+        "static_bytes": at(static_shared_bytes(kernel)),
         "buffers": {
             buffer.name: {
                 "scope": buffer.scope.value,
@@ -103,10 +103,13 @@ def _uses_tma(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> bo
         source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
         if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
             continue
-        pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops) and kernel.launch.producer_threads != 0
-        aligned = copy.row_pitch is None or (
-            int(evaluate(copy.row_pitch, dims)) * source.itemsize % tma.stride_bytes_multiple == 0
-        )
-        if (copy.explicit_tma or pipelined) and aligned:
+        if copy.explicit_tma:
+            return True
+        pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
+        sizes = [(copy.extents[-1], tma.inner_bytes_multiple)]
+        # A pitch that only a call knows counts as aligned: TileLang leaves the load to TMA.
+        if copy.row_pitch is not None and not free_names(copy.row_pitch) & plan.dynamic_dims:
+            sizes.append((copy.row_pitch, tma.stride_bytes_multiple))
+        if pipelined and not any(int(evaluate(size, dims)) * source.itemsize % multiple for size, multiple in sizes):
             return True
     return False

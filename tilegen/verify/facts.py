@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -76,6 +76,8 @@ class KernelFacts:
     cp_async_bytes: tuple[int, ...]
     global_access_bytes: tuple[int, ...]
     """Widths of ordinary loads and stores of global memory by one thread, distinct and ascending."""
+    tensor_access_bytes: Mapping[str, tuple[int, ...]]
+    """Widths of every access by one thread, `cp.async` included and TMA not, by the name of the global tensor."""
     shared_offsets: Mapping[str, int]
     """Byte offset of each buffer in the dynamic arena."""
     local_elements: Mapping[str, int]
@@ -159,6 +161,7 @@ def _kernel(function: Any) -> KernelFacts:
         setmaxnreg=tuple(calls.setmaxnreg),
         cp_async_bytes=tuple(sorted(calls.cp_async_bytes)),
         global_access_bytes=tuple(sorted(calls.global_bytes)),
+        tensor_access_bytes=MappingProxyType({k: tuple(sorted(v)) for k, v in sorted(calls.tensor_bytes.items())}),
         shared_offsets=MappingProxyType(calls.offsets),
         local_elements=MappingProxyType(calls.locals),
     )
@@ -173,6 +176,7 @@ class _Calls:
         self.setmaxnreg: list[int] = []
         self.cp_async_bytes: set[int] = set()
         self.global_bytes: set[int] = set()
+        self.tensor_bytes: defaultdict[str, set[int]] = defaultdict(set)
         self.offsets: dict[str, int] = {}
         self.locals: dict[str, int] = {}
         self.static_bytes = 0
@@ -195,7 +199,11 @@ class _Calls:
             self._bind(node)
 
     def _call(self, call: Any) -> None:
-        name = _OPS.get(getattr(call.op, "name", ""))
+        spelt = getattr(call.op, "name", "")
+        whole = re.fullmatch(r"tl\.(?:ldg|stg)(\d+)", spelt)
+        if whole:
+            self._wide_access(call, int(whole[1]) // 8)
+        name = _OPS.get(spelt)
         if name is None:
             return
         self.counts[name] += 1
@@ -204,13 +212,22 @@ class _Calls:
         elif name == "setmaxnreg":
             self.setmaxnreg.append(int(call.args[0].value))
         elif name == "cp_async":
-            self.cp_async_bytes.add(int(call.args[2].value) * _bits(call.args[0].args[0].dtype) // 8)
+            width = int(call.args[2].value) * _bits(call.args[0].args[0].dtype) // 8
+            self.cp_async_bytes.add(width)
+            self.tensor_bytes[_pointed_at(call.args[1])].add(width)
+
+    def _wide_access(self, call: Any, width: int) -> None:
+        """An access of 32 bits or more under a predicate (`tl.enable_lower_ldgstg`): its first argument is a pointer."""
+        self.global_bytes.add(width)
+        self.tensor_bytes[_pointed_at(call.args[0])].add(width)
 
     def _access(self, node: Any) -> None:
         if str(node.buffer.scope()) != "global":
             return
         lanes = max((int(getattr(i.dtype, "lanes", 1)) for i in node.indices), default=1)
-        self.global_bytes.add(lanes * _bits(node.buffer.dtype) // 8)
+        width = lanes * _bits(node.buffer.dtype) // 8
+        self.global_bytes.add(width)
+        self.tensor_bytes[str(node.buffer.name)].add(width)
 
     def _alloc(self, buffer: Any) -> None:
         elements = _product(extent_of(e) for e in buffer.shape)
@@ -251,6 +268,11 @@ def _tensor_map(args: Any) -> TensorMap | None:
         box=tuple(int(e) for e in box),
         swizzle_bytes=16 << swizzle if swizzle else 0,
     )
+
+
+def _pointed_at(pointer: Any) -> str:
+    """The name of the buffer that `tvm_access_ptr` points into."""
+    return str(pointer.args[1].name)
 
 
 def _shape(arg: Any) -> str | None:

@@ -47,6 +47,10 @@ def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: st
                     "threads": fact.threads,
                     "dynamic_bytes": fact.dynamic_bytes,
                     "counts": dict(fact.counts),
+                    "shapes": list(fact.shapes),
+                    "setmaxnreg": list(fact.setmaxnreg),
+                    "cp_async_bytes": list(fact.cp_async_bytes),
+                    "tensor_access_bytes": {name: list(widths) for name, widths in fact.tensor_access_bytes.items()},
                 }
                 for fact in facts.kernels
             ],
@@ -168,6 +172,7 @@ def _ptxas(facts: Any, arch: str) -> dict[str, Any] | None:
                 "registers": usage.registers,
                 "spill_bytes": usage.spill_store_bytes + usage.spill_load_bytes,
                 "static_shared_memory": usage.static_bytes,
+                "stack_bytes": usage.stack_bytes,
             }
             for usage in compiled.kernels
         },

@@ -28,8 +28,8 @@ def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
             source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
             if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
                 continue
-            pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops)
-            if copy.explicit_tma or (pipelined and kernel.launch.producer_threads != 0):
+            pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
+            if copy.explicit_tma or pipelined:
                 yield kernel, copy, copy.explicit_tma
 
 

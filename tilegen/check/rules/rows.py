@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, text_at
@@ -11,7 +11,7 @@ from tilegen.expr import add, any_of, at_most, divides, multiply, to_text
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import row_reduction
 from tilegen.lowering.registers import ROW_OVERHEAD, launch_limit
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, Scope
+from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, RowPass, Scope
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -46,6 +46,8 @@ def _shape(buffer: Buffer, values: object) -> str:
 )
 def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, buffer in _row_fragments(plan):
+        if buffer.annotated:
+            continue  # its layout is given, and rule F18 speaks of it
         at = _at(buffer)
         yield Obligation(
             any_of(at_most(buffer.elements, kernel.launch.threads), divides(kernel.launch.threads, buffer.elements)),
@@ -118,34 +120,59 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
             yield Obligation(
                 pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
                 at=rows.decided_by[0],
-                label=text_of(
-                    lambda values, r, k: (
-                        f"{text_at(r.lanes, values)} lanes a row over {to_text(k.launch.threads)} threads do "
-                        f"{to_text(k.launch.threads)} / {text_at(r.lanes, values)} rows a pass, "
-                        f"BLOCK_M is {text_at(r.block_rows, values)}"
-                    ),
-                    rows,
-                    kernel,
-                ),
+                label=text_of(_passes, rows, kernel),
                 parameter=parameter_of(rows.decided_by[0]),
                 related=("tile.threads",),
                 help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
             )
 
 
+def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str:
+    lanes, threads = text_at(rows.lanes, values), to_text(kernel.launch.threads)
+    rows_of_block = text_at(rows.block_rows, values)
+    return f"{lanes} lanes a row over {threads} threads do {threads} / {lanes} rows a pass, BLOCK_M is {rows_of_block}"
+
+
 def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
+    """One pass, be it whole or not, or several whole ones."""
     if lanes < 1 or lanes > threads or threads % lanes or not is_power_of_two(lanes):
         return False
-    return block_rows > 0 and block_rows % (threads // lanes) == 0
+    a_pass = threads // lanes
+    return 0 < block_rows <= a_pass or block_rows % a_pass == 0
+
+
+@rule(
+    "F20",
+    "row-threads-idle",
+    sentence="every thread of a block has a row",
+    source="arithmetic: a pass of the block takes threads // lanes rows",
+    severity=Severity.SLOW,
+    today="accepted: the threads past the last row of the block do nothing",
+    unless=("F18",),
+)
+def threads_idle(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        for rows in kernel.row_passes:
+            yield Obligation(
+                pointwise(_no_thread_idle, rows.block_rows, rows.lanes, kernel.launch.threads),
+                at=rows.decided_by[0],
+                label=text_of(_passes, rows, kernel),
+                parameter=parameter_of(rows.decided_by[0]),
+                related=("tile.threads",),
+            )
+
+
+def _no_thread_idle(block_rows: int, lanes: int, threads: int) -> bool:
+    return lanes < 1 or block_rows >= threads // lanes
 
 
 @rule(
     "F19",
     "row-16-bytes",
     sentence="a row starts at a multiple of 16 bytes",
-    source="PTX ISA, ld and st: a vector access is aligned to its size",
-    severity=Severity.ERROR,
-    today="the kernel loads whole 16-byte vectors: a row that starts elsewhere is a misaligned address at run time",
+    source="PTX ISA, ld and st: a vector access is aligned to its size; tilelang src/transform/loop_vectorize.cc",
+    severity=Severity.SLOW,
+    today="TileLang narrows the vectors to what divides the row, silently: 8, 4 or 2 bytes an access",
 )
 def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilegen.expr import Size, ceil_div, multiply, symbol, to_text
+from tilegen.check.domain import domain_of
+from tilegen.expr import Size, add, ceil_div, multiply, symbol, to_text
 from tilegen.families.attention.combine import combine
 from tilegen.families.attention.decode import (
     DIVISOR,
@@ -33,17 +34,18 @@ from tilegen.plan.model import (
     Reduce,
     Scope,
 )
-from tilegen.plan.pipeline import producer_threads
+from tilegen.plan.pipeline import NONE, Specialisation, specialisation
 
 
 def plain(decode: Decode) -> tuple[KernelPlan, ...]:
     """The pass alone, or the pass over each split and the combine."""
     threads = decode.tiles["threads"]
-    producers = producer_threads(decode.target) if is_pipelined(decode) else 0
+    specialised = _specialisation(decode)
+    producers = specialised.producer_threads
     b = symbol("B")
     if not decode.tiles["split"]:
         launch = Launch((decode.head_blocks, b), threads, producers, (HEADS, "dims.B"))
-        return (_attend(decode, launch, 1),)
+        return (_attend(decode, launch, 1, specialised.barriers),)
     split = decode.splits()
     launch = Launch(
         (decode.head_blocks, split, b),
@@ -52,7 +54,7 @@ def plain(decode: Decode) -> tuple[KernelPlan, ...]:
         decided_by=(HEADS, "tile.num_split", "dims.B"),
         names=(to_text(decode.head_blocks), "num_split", "B"),
     )
-    return (_attend(decode, launch, split), combine(decode, multiply(b, split), split))
+    return (_attend(decode, launch, split, specialised.barriers), combine(decode, multiply(b, split), split))
 
 
 def is_pipelined(decode: Decode) -> bool:
@@ -60,7 +62,16 @@ def is_pipelined(decode: Decode) -> bool:
     return bool(decode.tiles["stages"] != 1)
 
 
-def _attend(decode: Decode, launch: Launch, split: Size) -> KernelPlan:
+def _specialisation(decode: Decode) -> Specialisation:
+    """What TileLang adds for the loop over the keys."""
+    if not is_pipelined(decode):
+        return NONE
+    loads = [op for op in _step(decode) if isinstance(op, Copy) and op.row_pitch is not None]
+    domain, threads = domain_of(decode.spec), decode.tiles["threads"]
+    return specialisation(decode.spec, decode.target, domain, threads, loads, decode.itemsize)
+
+
+def _attend(decode: Decode, launch: Launch, split: Size, barriers: Size) -> KernelPlan:
     """BLOCK_H heads of one sequence over the keys of one split."""
     stages = decode.tiles["stages"]
     loop = Loop(
@@ -79,7 +90,7 @@ def _attend(decode: Decode, launch: Launch, split: Size) -> KernelPlan:
         buffers=(*decode.inputs(), *results, *_tiles(decode), *_fragments(decode)),
         body=(*_queries(decode), loop, *_results(decode)),
         # Two tiles a stage, each with a barrier for full and one for empty, and one barrier for each query tile.
-        barriers=4 * stages + 2 if launch.producer_threads else 0,
+        barriers=multiply(add(multiply(4, stages), 2), barriers),
     )
 
 

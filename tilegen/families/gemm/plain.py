@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import ceil_div, symbol
+from tilegen.check.domain import domain_of
+from tilegen.expr import ceil_div, multiply, symbol
 from tilegen.families.gemm.operands import (
     SWIZZLED,
     epilogue_tensors,
@@ -15,24 +16,41 @@ from tilegen.families.gemm.operands import (
     operand_shapes,
 )
 from tilegen.lowering.shared_memory import versions
-from tilegen.plan.model import Buffer, Copy, Elementwise, Fill, Gemm, KernelPlan, Launch, Loop, LoopKind, Op, Scope
-from tilegen.plan.pipeline import producer_threads
+from tilegen.plan.model import (
+    ITEMSIZE,
+    Buffer,
+    Case,
+    Copy,
+    Elementwise,
+    Fill,
+    Gemm,
+    KernelPlan,
+    Launch,
+    Loop,
+    LoopKind,
+    Op,
+    Scope,
+)
+from tilegen.plan.pipeline import specialisation
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
     from tilegen.targets import Target
 
 
-def plain(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> KernelPlan:
+def plain(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> KernelPlan:
     """The kernel of :file:`plain.jinja`."""
     m, n, k = symbol("M"), symbol("N"), symbol("K")
-    stages = tiles["stages"]
+    tiles = case.tiles
+    stages, operands = tiles["stages"], loads(spec, tiles)
+    domain = domain_of(spec).restricted(case.condition)
+    specialised = specialisation(spec, target, domain, tiles["threads"], operands, ITEMSIZE[dtypes["a"]])
     return KernelPlan(
         name=spec.kernel,
         launch=Launch(
             grid=(ceil_div(n, tiles["BLOCK_N"]), ceil_div(m, tiles["BLOCK_M"])),
             threads=tiles["threads"],
-            producer_threads=producer_threads(target),
+            producer_threads=specialised.producer_threads,
             decided_by=("tile.BLOCK_N", "dims.M"),
         ),
         buffers=(*global_buffers(spec, dtypes), *_tiles(spec, target, dtypes, tiles)),
@@ -42,13 +60,13 @@ def plain(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[
                 LoopKind.PIPELINED,
                 "k",
                 ceil_div(k, tiles["BLOCK_K"]),
-                (*loads(spec, tiles), _product(spec, dtypes, tiles)),
+                (*operands, _product(spec, dtypes, tiles)),
                 stages=stages,
                 decided_by=("tile.BLOCK_K",),
             ),
             *_epilogue(spec, tiles["BLOCK_M"], tiles["BLOCK_N"]),
         ),
-        barriers=2 * stages if producer_threads(target) else 0,
+        barriers=multiply(2, stages, specialised.barriers),
     )
 
 

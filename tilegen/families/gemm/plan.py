@@ -70,17 +70,18 @@ def plan(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> T
         schedule=case.tiles["schedule"],
         dtypes=dtypes,
         case=case,
-        kernels=(_kernel(spec, target, dtypes, case.tiles),),
+        kernels=(_kernel(spec, target, dtypes, case),),
         flops=2 * m * n * k,
         bytes_moved=m * k * ITEMSIZE[dtypes["a"]] + k * n * ITEMSIZE[dtypes["b"]] + m * n * ITEMSIZE[dtypes["c"]],
     )
 
 
-def _kernel(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> KernelPlan:
+def _kernel(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> KernelPlan:
+    tiles = case.tiles
     match tiles["schedule"]:
         case "persistent":
             return persistent(spec, dtypes, tiles)
         case "stream_k" | "skinny" as schedule:
             return stream_k(spec, dtypes, tiles, swapped=schedule == "skinny")
         case _:
-            return plain(spec, target, dtypes, tiles)
+            return plain(spec, target, dtypes, case)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, symbol
 from tilegen.lowering.legal import is_power_of_two
+from tilegen.lowering.reduction import row_layout, row_reduce_ok
 from tilegen.lowering.shared_memory import workspace_bytes
 from tilegen.plan.model import (
     ITEMSIZE,
@@ -107,7 +108,7 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
             *_global(spec, dtypes),
             *_fragments(spec, dtypes, block_m, width, own_layout),
             *(_columns(spec, dtypes, width) if tiles["preload"] else ()),
-            *_workspaces(spec, tiles, dtypes),
+            *_workspaces(spec, tiles, dtypes, width),
         ),
         body=_program(spec, block_m, width),
         row_passes=(rows,) if own_layout else (),
@@ -136,14 +137,25 @@ def _fragments(
     )
 
 
-def _workspaces(spec: Spec, tiles: Mapping[str, Any], dtypes: Mapping[str, str]) -> tuple[Buffer, ...]:
+def _lanes(tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> int | None:
+    """Threads that share a row: as the source lays it out, else as TileLang infers it; None where sizes are open."""
+    rows, threads, block_c = tiles["BLOCK_M"], tiles["threads"], tiles["BLOCK_C"]
+    if has_row_layout(tiles, dtypes):
+        return int(block_c) // vector(dtypes)
+    if not (isinstance(rows, int) and isinstance(threads, int) and isinstance(width, int)):
+        return None
+    itemsize = ITEMSIZE[dtypes["x"]]
+    if not row_reduce_ok(rows, width, threads, itemsize):
+        return 1  # each thread holds whole rows
+    return min(row_layout(rows, width, threads, itemsize).lanes, threads)
+
+
+def _workspaces(spec: Spec, tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> tuple[Buffer, ...]:
     """What a reduction across more than one warp adds up in: one value a thread, for each reduction in its turn."""
-    threads, block_c = tiles["threads"], tiles["BLOCK_C"]
-    if not isinstance(threads, int) or not isinstance(block_c, int):
-        return ()
+    threads = tiles["threads"]
+    lanes = _lanes(tiles, dtypes, width)
     accum = spec.compute.accum  # type: ignore[attr-defined]
-    nbytes = workspace_bytes(block_c // vector(dtypes), threads, ITEMSIZE[accum])
-    if not nbytes:
+    if not isinstance(threads, int) or lanes is None or not workspace_bytes(lanes, threads, ITEMSIZE[accum]):
         return ()
     return tuple(
         Buffer(

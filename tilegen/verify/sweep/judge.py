@@ -1,0 +1,100 @@
+"""Holds what was predicted of a sample against what was observed: one row of the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.lowering.legal import align_up
+from tilegen.targets import Target
+from tilegen.targets import target as chip
+from tilegen.verify.compare import MATRIX, disagreements
+from tilegen.verify.sweep.predict import Prediction
+
+FINE, REFUSED, UNCOMPILED, UNFIT, UNRENDERED = "fine", "refused", "not compiled", "does not fit", "not rendered"
+"""Outcomes: a cubin that fits; TileLang refused; nvcc refused; a cubin too large to launch; nothing to compile."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One predicted value beside the observed one."""
+
+    kernel: str
+    what: str
+    predicted: Any
+    observed: Any
+
+    @property
+    def agrees(self) -> bool:
+        return bool(self.predicted == self.observed)
+
+
+def judge(prediction: Prediction, observed: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The row of a sample as plain data. ``observed`` is None where nothing could be rendered.
+
+    ``outcome`` and ``reason``; ``facts``: kernel, what, predicted, observed; ``disagreements``: what the build (TG-V1)
+    would stop on.
+    """
+    sample, verdict = prediction.sample, prediction.verdict
+    outcome, reason = outcome_of(observed, chip(sample.arch)) if observed else (UNRENDERED, prediction.trouble)
+    comparable = observed is not None and "kernels" in observed and bool(prediction.kernels)
+    return {
+        "sample": sample.name,
+        "near": sample.near,
+        "spec": sample.spec,
+        "digest": prediction.program.digest if prediction.program else "",
+        "errors": list(verdict.errors),
+        "slow": list(verdict.slow),
+        "undecided": list(verdict.undecided),
+        "outcome": outcome,
+        "reason": reason,
+        "facts": [vars(fact) for fact in facts(prediction, observed)] if comparable and observed else [],
+        "disagreements": disagreements([dict(k) for k in prediction.kernels], dict(observed))
+        if comparable and observed
+        else [],
+        "seconds": observed.get("seconds") if observed else None,
+    }
+
+
+def outcome_of(observed: Mapping[str, Any], target: Target) -> tuple[str, str]:
+    """Whether the program lowers, compiles and fits a block of the chip, and what stops it."""
+    if "error" in observed:
+        return REFUSED, observed["error"]
+    ptxas = observed["ptxas"]
+    if ptxas is None or "error" in ptxas:
+        return UNCOMPILED, "there is no nvcc" if ptxas is None else ptxas["error"]
+    for kernel in observed["kernels"]:
+        usage = ptxas["kernels"].get(kernel["name"])
+        for what in _excess(kernel, usage, target) if usage else ("ptxas does not name the kernel",):
+            return UNFIT, f"{kernel['name']}: {what}"
+    return FINE, ""
+
+
+def _excess(kernel: Mapping[str, Any], usage: Mapping[str, Any], target: Target) -> Iterator[str]:
+    threads, dynamic = kernel["threads"], kernel["dynamic_bytes"]
+    if threads > target.launch.max_threads_per_block:
+        yield f"{threads} threads"
+    if isinstance(dynamic, int) and dynamic + usage["static_shared_memory"] > target.shared_memory.per_block:
+        yield f"{dynamic} + {usage['static_shared_memory']} bytes of shared memory"
+    warps = -(-threads // target.launch.warp_size)
+    a_warp = align_up(usage["registers"] * target.launch.warp_size, target.registers.allocation_unit_per_warp)
+    if a_warp * warps > target.registers.per_block:
+        yield f"{usage['registers']} registers over {threads} threads"
+
+
+def facts(prediction: Prediction, observed: Mapping[str, Any]) -> Iterator[Fact]:
+    """Every predicted fact of a program that lowers, kernel by kernel."""
+    usages = (observed["ptxas"] or {}).get("kernels", {})
+    for plan, kernel in zip(prediction.kernels, observed["kernels"], strict=False):
+        usage = usages.get(kernel["name"])
+        counts = kernel["counts"]
+        name = plan["name"]
+        yield Fact(name, "threads", plan["threads"], kernel["threads"])
+        yield Fact(name, "dynamic shared memory", plan["dynamic_bytes"], kernel["dynamic_bytes"])
+        if usage:
+            yield Fact(name, "static shared memory", plan["static_bytes"], usage["static_shared_memory"])
+        yield Fact(
+            name, "matrix instruction", plan["instructions"], sorted(kind for kind in MATRIX if counts.get(kind))
+        )
+        yield Fact(name, "TMA loads", plan["tma_loads"], bool(counts.get("tma_load")))
