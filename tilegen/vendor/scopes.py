@@ -29,6 +29,7 @@ class Module:
         self.scopes: Mapping[cst.CSTNode, Scope | None] = wrapper.resolve(ScopeProvider)
         body = [entry for entry in self.tree.body if not is_docstring(entry) and import_of(entry) is None]
         self.statements = [(entry, frozenset(defined(entry))) for entry in body]
+        self.own = frozenset().union(*(names for _, names in self.statements))
 
     @cached_property
     def imported(self) -> dict[str, Name]:
@@ -50,9 +51,9 @@ class Module:
             sibling = self._sibling_of(node)
             if sibling is not None:
                 return sibling if sibling[1] else None
-            own = [a for a in self._assignments(node) if isinstance(a, Assignment)]
-            is_own = own and all(isinstance(assignment.scope, GlobalScope) for assignment in own)
-            return (self.name, node.value) if is_own and not isinstance(own[0], ImportAssignment) else None
+            found = [a for a in self._assignments(node) if isinstance(a, Assignment)]
+            is_global = found and all(isinstance(assignment.scope, GlobalScope) for assignment in found)
+            return (self.name, node.value) if is_global and node.value in self.own else None
         return None
 
     def _sibling_of(self, node: cst.Name) -> Name | None:
@@ -199,9 +200,15 @@ def is_docstring(entry: cst.CSTNode) -> bool:
 
 
 def defined(entry: cst.CSTNode) -> Iterator[str]:
-    """The names that a statement of a module defines."""
+    """The names that a statement of a module defines; of an import, only where it is tried or conditional."""
     if isinstance(entry, (cst.FunctionDef, cst.ClassDef)):
         yield entry.name.value
+    elif isinstance(entry, (cst.Try, cst.If)):
+        for line in matchers.findall(entry, matchers.SimpleStatementLine()):
+            yield from defined(line)
+            imported = import_of(line)
+            if imported is not None and not isinstance(imported.names, cst.ImportStar):
+                yield from (bound(alias) for alias in imported.names)
     elif isinstance(entry, cst.SimpleStatementLine):
         for small in entry.body:
             targets = [t.target for t in small.targets] if isinstance(small, cst.Assign) else []

@@ -15,7 +15,9 @@ from tilegen.vendor.scopes import Module, Name, Renamer, bound, import_of, names
 
 SECTIONS = {
     "kernel": "The kernel: its domain, the tile rules, a prim_func for each schedule, the compile keys.",
-    "_runtime": "At run time: which chip this is, compiling once, checking tensors, dispatch.",
+    "_runtime": "At run time: which chip this is, checking tensors, what dispatch asks.",
+    "_launching": "What stands between a call and its launch.",
+    "_compiled": "Compiled kernels by compile key.",
     "_golden": "Random inputs, for timing.",
     "reference": "",
     "api": "The public functions: checks, and the torch custom op.",
@@ -140,8 +142,9 @@ def _external(module: Module, kept: set[Name]) -> Iterator[str]:
 
 def _import_block(lines: set[str]) -> str:
     """Imports as linters sort them: the standard library, then the rest."""
-    standard = sorted(line for line in lines if line.split()[1].split(".")[0] in sys.stdlib_module_names)
-    others = sorted(line for line in lines if line.split()[1].split(".")[0] not in sys.stdlib_module_names)
+    order = sorted(lines, key=lambda line: (line.startswith("from"), line))
+    standard = [line for line in order if line.split()[1].split(".")[0] in sys.stdlib_module_names]
+    others = [line for line in order if line not in standard]
     return "\n\n".join("\n".join(group) for group in (standard, others) if group)
 
 
