@@ -203,13 +203,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class RowPass:
-    """How a block walks over rows: ``lanes`` neighbouring threads share one of ``length`` elements."""
+    """How a block walks over rows: ``lanes`` neighbouring threads share one of ``length`` elements; ``chunk`` of them at a
+    time, where the row is not held as a whole.
+    """
 
     length: Size
     itemsize: int
     lanes: Size
     block_rows: Size
     decided_by: tuple[str, ...]
+    chunk: Size | None = None
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def test_persistent_has_a_producer_and_two_consumers_that_share_four_stages() ->
     found = drawn("gemm_relu", "sm_90a-8")
     assert [lane.name for lane in found.lanes] == ["consumer, upper rows", "consumer, lower rows", "producer"]
     assert [lane.name for lane in found.stages] == ["stage 0", "stage 1", "stage 2", "stage 3"]
+    assert (found.variable, found.steps, found.turns) == ("k", 6, "wave")
     upper, lower = (lane.tasks for lane in found.lanes[:2])
     # Two output tiles are drawn, so that the epilogue of one group can be seen under the products of the other.
     epilogue = next(task for task in upper if task.label == "epilogue")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
-from tilegen.expr import Size, evaluate
+from tilegen.expr import evaluate
+from tilegen.plan.roofline import roofline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,14 +110,12 @@ def _roofline(spec: Spec, arch: str, dtype: str, group: list[View], measurements
     peak = part.dense_flops.get(dtype)
     if peak is None:
         return None
-    cases = [
-        point for view in group if (point := _point(view.plan, view.sized.shape, peak, view.name, view.id)) is not None
-    ]
+    cases = [point for view in group if (point := _point(view.plan, view.sized.shape, view.name, view.id)) is not None]
     reached = []
     for entry in measurements:
         if entry.arch != arch or entry.width != plan.io_itemsize:
             continue
-        point = _point(plan, entry.dims, peak, entry.note, _view_of(group, entry.dims), entry.seconds)
+        point = _point(plan, entry.dims, entry.note, _view_of(group, entry.dims), entry.seconds)
         if point is not None:
             reached.append(point)
     every = [*cases, *reached]
@@ -142,28 +141,23 @@ def _view_of(group: list[View], dims: Mapping[str, int]) -> str:
 
 
 def _point(
-    plan: TilePlan, dims: Mapping[str, int], peak: float, label: str, view: str, seconds: float | None = None
+    plan: TilePlan, dims: Mapping[str, int], label: str, view: str, seconds: float | None = None
 ) -> Point | None:
-    flops, moved = _number(plan.flops, dims), _number(plan.bytes_moved, dims)
-    if not flops or not moved:
+    """A shape on the roof; None where the family's expressions have no value for it, or say that nothing is done."""
+    try:
+        roof = roofline(plan).at(dims, plan.target.part)
+    except (KeyError, ZeroDivisionError):
         return None
-    bandwidth = plan.target.part.dram_bytes_per_second
-    least = max(flops / peak, moved / bandwidth)
+    if not roof.flops or not roof.bytes_moved:
+        return None
     return Point(
         label,
         ", ".join(f"{name} = {value}" for name, value in dims.items()),
         view,
-        flops / moved,
-        flops / least,
-        "tensor cores" if flops / peak > moved / bandwidth else "memory",
-        least * 1e6,
-        flops / seconds if seconds else None,
+        roof.flops / roof.bytes_moved,
+        roof.flops / roof.seconds,
+        roof.bound,
+        roof.seconds * 1e6,
+        roof.flops / seconds if seconds else None,
         seconds * 1e6 if seconds else None,
     )
-
-
-def _number(size: Size, dims: Mapping[str, int]) -> float | None:
-    try:
-        return float(evaluate(size, dims))
-    except (KeyError, ZeroDivisionError):
-        return None

@@ -140,7 +140,7 @@ def script(sized: SizedPlan, kernel: KernelPlan, role: int, agent: Agent, drawn:
                     items.extend(_step(sized, kernel, role, agent, op.body, step + turn, stages))
                 step += drawn
             else:
-                turns = 2 if _repeats(sized, kernel, op) else 1
+                turns = 2 if is_drawn_twice(sized, kernel, op) else 1
                 for _ in range(turns):
                     step = walk(op.body, step)
         flush(step)
@@ -174,8 +174,10 @@ def _beside(
     return kept
 
 
-def _repeats(sized: SizedPlan, kernel: KernelPlan, loop: Loop) -> bool:
-    """Whether two turns of an outer loop are drawn: where its turns overlap because one role only loads."""
+def is_drawn_twice(sized: SizedPlan, kernel: KernelPlan, loop: Loop) -> bool:
+    """Whether two turns of a loop around the main one are drawn: where they overlap because one role only loads."""
+    if main_loop(kernel, (loop,)) in (None, loop):
+        return False
     trips = sized.number(loop.trips)
     return any(_only_loads(kernel, ops) for _, ops in kernel.programs()) and (trips is None or trips > 1)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilegen.review.page.scripts import Agent, Item, agents, main_loop, script, stages_of, steps_drawn
+from tilegen.plan.model import Loop
+from tilegen.review.page.scripts import Agent, Item, agents, is_drawn_twice, main_loop, script, stages_of, steps_drawn
 from tilegen.review.page.simulation import link, run
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Timeline:
     steps: int
     of: int | None
     variable: str
+    turns: str
+    """The variable of the loop around, of which two turns are drawn; empty where there is one."""
     scale: float
     """Units of one multiply-add of a product; 0 where there is no product."""
 
@@ -117,6 +120,14 @@ def timeline(sized: SizedPlan, kernel: KernelPlan) -> Timeline | None:
         drawn,
         None if loop is None else sized.number(loop.trips),
         "" if loop is None else loop.variable,
+        next(
+            (
+                entry.variable
+                for entry in kernel.body
+                if isinstance(entry, Loop) and is_drawn_twice(sized, kernel, entry)
+            ),
+            "",
+        ),
         scale,
     )
 
