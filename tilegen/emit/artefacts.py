@@ -25,6 +25,7 @@ SOURCES = (
     "api.py",
     "dispatch.py",
     "kernel.py",
+    "module.py",
     "reference.py",
 )
 
@@ -72,7 +73,7 @@ def kernel_folder(
         "spec": {"path": spec.path, "sha256": spec.sha256},
         "tilegen": __version__,
         "tilelang": TILELANG_VERSION,
-        "files": {name: sha256(files[name]) for name in SOURCES},
+        "files": {name: sha256(files[name]) for name in SOURCES if name in files},
         "lowering": lowering,
         "outputs": output_cases,
     }

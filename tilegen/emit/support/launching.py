@@ -72,6 +72,38 @@ class Launcher:
         self._ready.clear()
 
 
+def check_no_grad(message, arguments):
+    """Raises RuntimeError where autograd would silently lose a gradient."""
+    if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
+        raise RuntimeError(message)
+
+
+def remember(ctx, inputs, output):
+    """Keeps the arguments of a call for :func:`differentiate`."""
+    ctx.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)))
+    ctx.arguments = [None if isinstance(value, torch.Tensor) else value for value in inputs]
+
+
+def differentiate(eager, ctx, grad):
+    """The gradient of each argument, None where nobody asks: ``eager``, the same by torch's operations, is run again.
+
+    Under ``create_graph`` it can itself be differentiated.
+    """
+    again = torch.is_grad_enabled()
+    saved = iter(ctx.saved_tensors)
+    arguments = [value if value is not None else next(saved) for value in ctx.arguments]
+    with torch.enable_grad():
+        if not again:
+            arguments = [
+                value.detach().requires_grad_(wanted) if isinstance(value, torch.Tensor) else value
+                for value, wanted in zip(arguments, ctx.needs_input_grad, strict=True)
+            ]
+        y = eager(*arguments)
+        wanted = [value for value, asked in zip(arguments, ctx.needs_input_grad, strict=True) if asked]
+        found = iter(torch.autograd.grad(y, wanted, grad, create_graph=again))
+    return tuple(next(found) if asked else None for asked in ctx.needs_input_grad)
+
+
 class Workspaces(threading.local):
     """Scratch memory of launches: tensors of the shapes and dtypes of ``layout``; integers are zero before the first use.
 

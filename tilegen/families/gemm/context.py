@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.expr import formula_to_tilelang, formula_to_torch, free_names, to_python
 from tilegen.families.declarations import dtype_text, shape_text
 from tilegen.families.gemm.operands import epilogue_scalars, epilogue_tensors, is_transposed
+from tilegen.families.module import class_name, start_values
 from tilegen.plan.instances import listed_values, static_shapes
 
 if TYPE_CHECKING:
@@ -86,6 +87,17 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     called_with = [*inputs, *(scalar.name for scalar in scalars)]
     return {
         "inputs": inputs,
+        "module": None if is_transposed(spec, "a") else class_name(spec.kernel),
+        "module_inputs": ["a", *(n for n, kind in kinds.items() if kind != "N"), *(scalar.name for scalar in scalars)],
+        "parameters_at_start": start_values(
+            spec.compute.c.expr,  # type: ignore[attr-defined]
+            [name for name, kind in kinds.items() if kind == "N"],
+            "acc",
+        ),
+        "parameter_dtypes": {
+            tensor.name: "dtype" if dtype_text(spec, tensor, "a") == "dtype" else f"torch.{spec.dtypes(tensor.name)[0]}"
+            for tensor in extra
+        },
         "called_with": called_with,
         "dispatch": {
             "first": "a",
