@@ -112,7 +112,7 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "arches": tuple(by_arch),
         "tables": tables,
         "schedules": tuple(dict.fromkeys(case.tiles["schedule"] for cases in by_arch.values() for case in cases)),
-        "namespace": f"tilegen_{spec.sha256[:12]}",
+        "namespace": f"tilegen_{spec.digest[:12]}",
         "total": all(_is_total(table) for table in tables),
         "dispatch_arguments": dispatch_arguments(spec),
         "preferred": [
@@ -154,7 +154,7 @@ def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
 
 
 def _is_total(table: Table) -> bool:
-    return bool(table.lines) or not table.branches[-1].guard
+    return bool(table.lines) or not (table.branches or table.tuned)[-1].guard
 
 
 def dispatch_arguments(spec: Spec) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -16,6 +17,7 @@ from tilegen.lsp.actions import edits
 from tilegen.lsp.diagnostics import lsp_diagnostic
 from tilegen.lsp.hover import hover_text
 from tilegen.spec.diagnostic import Diagnostic
+from tilegen.spec.find import lock_bytes
 
 PAUSE = 0.2
 """Seconds without a key before a text is checked."""
@@ -41,7 +43,7 @@ class SpecServer(LanguageServer):
             return
         loop = asyncio.get_running_loop()
         path = to_fs_path(uri) or uri
-        report = await loop.run_in_executor(self.checker, report_of, path, text.encode())
+        report = await loop.run_in_executor(self.checker, report_of, path, text.encode(), lock_bytes(Path(path)))
         if self._is_current(uri, version):
             self._publish(uri, version, report.diagnostics)
 
