@@ -98,6 +98,7 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
             tensor.name: "dtype" if dtype_text(spec, tensor, "a") == "dtype" else f"torch.{spec.dtypes(tensor.name)[0]}"
             for tensor in extra
         },
+        "launched": {"arguments": [*called_with, "out"], "tensors": inputs, "options": ["out"], "others": []},
         "called_with": called_with,
         "dispatch": {
             "first": "a",
@@ -196,7 +197,8 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
     }
     rest = epilogue_parameters(spec)[1 + len(extra) :]
     return {
-        "passed_to_kernel": _passed(spec, own),
+        "passed_tensors": _passed(spec, own)[0],
+        "passed_scalars": _passed(spec, own)[1],
         "passed_shapes": [shape_text(spec.tensor(name)) for name in ("a", "b", *(t.name for t in extra), "c")],
         "takes_blocks": any(schedule != "plain" for schedule in own),
         "takes_workspace": any(schedule in WORKSPACE for schedule in own),
@@ -214,12 +216,12 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _passed(spec: Spec, own: Mapping[str, Any]) -> list[str]:
-    """What the public function passes to a kernel, in the order of :func:`_arguments`."""
-    found = ["a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "out"]
-    found += ["*scratch"] if any(schedule in WORKSPACE for schedule in own) else []
-    found += [scalar.name for scalar in epilogue_scalars(spec)]
-    return found + (["*grid"] if any(schedule != "plain" for schedule in own) else [])
+def _passed(spec: Spec, own: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """What the public function passes to a kernel: its tensors, and its scalars."""
+    tensors = ["a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "out"]
+    tensors += ["*scratch"] if any(schedule in WORKSPACE for schedule in own) else []
+    scalars = [scalar.name for scalar in epilogue_scalars(spec)]
+    return tensors, scalars + (["*grid"] if any(schedule != "plain" for schedule in own) else [])
 
 
 def _arguments(spec: Spec, schedule: str) -> list[tuple[str, str]]:

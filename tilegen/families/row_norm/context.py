@@ -155,6 +155,7 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
             [name for name, kind in kinds.items() if kind == "C"],
             "x",
         ),
+        "launched": {"arguments": [*names, "out"], "tensors": names, "options": ["out"], "others": []},
         "typed_inputs": ", ".join(f"{name}: torch.Tensor" for name in names),
         "described": {**words, "y": f"(..., C), {' or '.join(spec.dtypes('y'))}"},
         "check_shape": {name: check[kind] for name, kind in kinds.items()},
