@@ -62,8 +62,9 @@ LAUNCH = Launch(
 PARAMETERS = [[entry.name, entry.kind, entry.c_type, entry.tensor, entry.axis] for entry in LAUNCH.parameters]
 
 
-def compile_c(folder: Path, source: str, output: str) -> None:
-    command = [word.replace("launcher.c", source).replace("kernel.so", output) for word in host_command()]
+def compile_c(folder: Path, source: str, output: str, exported: bool = False) -> None:
+    words = [word.replace("launcher.c", source).replace("kernel.so", output) for word in host_command()]
+    command = [word.replace("visibility=hidden", "visibility=default") for word in words] if exported else words
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr
@@ -77,7 +78,7 @@ def folder(tmp_path_factory):
     (place / "launcher.c").write_text(launcher_source(LAUNCH, "a test", "sm_90a", "nvcc ...", "nvcc ..."))
     compile_c(place, "launcher.c", "kernel.so")
     shutil.copy(Path(__file__).parent / "fake_driver.c", place)
-    compile_c(place, "fake_driver.c", "libcuda.so.1")
+    compile_c(place, "fake_driver.c", "libcuda.so.1", exported=True)
     package = place / "beside"
     package.mkdir()
     for name in ("compiled", "runtime"):
@@ -94,9 +95,7 @@ def run(folder: Path, tmp_path: Path, program: str, **environment: str) -> tuple
         streams = {{0: 77, 1: 88}}
         _compiled.raw_stream = streams.get
         library = _compiled.Library(__import__("pathlib").Path("kernel.so").resolve(), {PARAMETERS!r})
-        class Tensor:
-            def __init__(self, address): self.address = address
-            def data_ptr(self): return self.address
+        _compiled.address = lambda tensor: tensor
         device = lambda index: types.SimpleNamespace(index=index)
         """
     log = tmp_path / "driver.log"
@@ -115,7 +114,7 @@ def run(folder: Path, tmp_path: Path, program: str, **environment: str) -> tuple
 
 CALL = """
     launch = library.bind(device(0), ((1000, 64), (1000, 64)))
-    launch(Tensor(4096), Tensor(1 << 40), 0.5)
+    launch((4096, 1 << 40), 0.5)
     """
 
 
@@ -135,7 +134,7 @@ def test_the_code_is_loaded_once_for_each_device_whichever_thread_asks(folder, t
         def work(index):
             launch = library.bind(device(index), ((8, 64), (8, 64)))
             for _ in range(5):
-                launch(Tensor(4096), Tensor(8192), 1.0)
+                launch((4096, 8192), 1.0)
         threads = [threading.Thread(target=work, args=(index % 2,)) for index in range(8)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
@@ -173,4 +172,18 @@ def test_a_machine_without_a_driver_is_told_so(folder, tmp_path):
 def test_a_library_needs_libc_alone(folder):
     needed = subprocess.run(["readelf", "-d", "kernel.so"], cwd=folder, capture_output=True, text=True).stdout
     libraries = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "NEEDED" in line]
-    assert set(libraries) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+    assert set(libraries) <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2"}
+
+
+def test_an_address_that_the_kernel_cannot_read_from_is_refused(folder, tmp_path):
+    program = """
+        launch = library.bind(device(0), ((8, 64), (8, 64)))
+        launch((4096, 8196), 1.0)  # y wants 4 bytes only
+        try:
+            launch((4104, 8192), 1.0)
+        except ValueError as error:
+            print(error)
+        """
+    log, said = run(folder, tmp_path, program)
+    assert said == "kernel.so: `x` starts at an address that is not a multiple of 16 bytes\n"
+    assert sum(line.startswith("launch first") for line in log) == 1
