@@ -67,7 +67,11 @@ def assert_gradients_are_right(call, inputs):
 @pytest.fixture
 def kernel_by_torch(monkeypatch):
     """The launch of the kernel replaced by plain torch: what is left is what torch sees of it."""
-    monkeypatch.setattr(api._launch, "direct", lambda *arguments: gemm_relu_eager(*arguments[:-1], out=arguments[-1]))
+
+    def direct(*arguments):
+        return gemm_relu_eager(*arguments[:-1], out=arguments[-1])
+
+    monkeypatch.setattr(api._launch, "direct", direct)
 
 
 def test_the_gradient_is_that_of_the_reference(kernel_by_torch):
