@@ -20,6 +20,7 @@ from tests.review.page.test_page import changed, hostile
 from tilegen.review.page import comparison_page, kernel_page
 from tilegen.review.page.model import engineering
 from tilegen.review.page.printing import print_page
+from tilegen.spec import load
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe_core = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
@@ -177,9 +178,9 @@ def test_the_script_works_out_what_python_wrote(visit: Any, name: str) -> None:
 def test_a_shape_leads_to_its_case_and_its_numbers(visit: Any) -> None:
     with visit(print_page(model("gemm_relu"))) as found:
         page = found.page
-        page.select_option("select[name=N]", "4096")
-        page.select_option("select[name=K]", "4096")
-        page.fill("input[name=M]", "4096")
+        page.select_option("[data-dim=N]", "4096")
+        page.select_option("[data-dim=K]", "4096")
+        page.fill("[data-dim=M]", "4096")
         shown = page.locator("details.view[open]")
         assert shown.count() == 1
         assert shown.locator("h3").inner_text().endswith("persistent")
@@ -187,11 +188,43 @@ def test_a_shape_leads_to_its_case_and_its_numbers(visit: Any) -> None:
         assert operations == engineering(2 * 4096**3) == "137 G"
         output = page.inner_text("form output")
         assert re.search(r"At least 139 µs on H200 SXM, bound by tensor cores", output)
-        page.fill("input[name=M]", "0")
+        page.fill("[data-dim=M]", "0")
         assert page.inner_text("form output") == "M = 0 is no size."
-        page.select_option("select[name=target]", "sm_80")
-        page.fill("input[name=M]", "16")
+        page.select_option("[data-field=target]", "sm_80")
+        page.fill("[data-dim=M]", "16")
         assert "sm_80, case 1: plain" in page.inner_text("form output")
+
+
+WIDTHS = """
+kernel = "widths"
+family = "row_norm"
+[dims]
+M = { dynamic = true, max = 4096 }
+C = { values = [1024, 4096] }
+[tensors]
+x = { shape = "M C", dtype = ["float16", "float32"] }
+y = { shape = "M C", dtype = "same_as(x)" }
+[compute]
+norm = "softmax"
+y = "exp(x - row_max) / row_sum"
+[target.sm_90a]
+[target.gfx942]
+"""
+
+
+def test_dtypes_of_other_widths_are_cases_of_their_own(visit: Any, tmp_path: Path) -> None:
+    path = tmp_path / "widths.toml"
+    path.write_text(WIDTHS)
+    with visit(kernel_page(load(path))) as found:
+        page = found.page
+        page.select_option("[data-field=dtypes]", "float32")
+        heading = page.locator("details.view[open] h3").first
+        assert heading.inner_text() == "sm_90a, case 1, float32: one_pass"
+        page.evaluate("location.hash = 'gfx942-1-1'")
+        page.wait_for_function("document.getElementById('gfx942-1-1').open")
+        assert page.input_value("[data-field=dtypes]") == "float16"
+        assert page.input_value("[data-field=target]") == "gfx942"
+        assert found.problems == []
 
 
 def test_without_the_script_every_case_can_be_unfolded(visit: Any) -> None:

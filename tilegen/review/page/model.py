@@ -104,6 +104,12 @@ class PageModel:
     selector: str
 
     @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The choices of dtypes, where they make a difference to a plan; empty elsewhere."""
+        differ = any(not view.alone for view in self.views)
+        return tuple(dict.fromkeys(choice for view in self.views for choice in view.dtypes)) if differ else ()
+
+    @property
     def first(self) -> str:
         """The id of the view to open: of those drawn at listed sizes, the one with the most operations."""
         known = [entry for entry in self.drawn if entry.kernels] or list(self.drawn)

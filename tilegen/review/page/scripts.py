@@ -61,7 +61,7 @@ def agents(sized: SizedPlan, kernel: KernelPlan) -> list[Agent]:
     producers = sized.number(kernel.launch.producer_threads)
     return [
         Agent("consumers", f"{threads} threads", rest, True),
-        Agent("producer", f"{producers} threads, added by TileLang", (produce,), True),
+        Agent("producer", f"{producers} threads, TileLang's", (produce,), True),
     ]
 
 

@@ -74,6 +74,7 @@ def selector(spec: Spec, views: list[View], expressions: Expressions) -> str:
                 "views": [
                     {
                         "id": view.id,
+                        "dtypes": list(view.dtypes),
                         "when": tree(view.plan.case.condition),
                         "shape": dict(view.sized.shape),
                         "peak": part.dense_flops.get(next(iter(view.plan.dtypes.values()))),

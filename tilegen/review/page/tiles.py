@@ -184,7 +184,7 @@ def _shared(sized: SizedPlan, buffer: Buffer, tones: dict[str, int]) -> Box:
         sized.extents(shape),
         buffer.dtype,
         f"{size:,} B" if size is not None else to_text(buffer.nbytes),
-        ("added by TileLang, " if buffer.by_compiler else "") + buffer.holds,
+        ", ".join(filter(None, ("added by TileLang" if buffer.by_compiler else "", buffer.holds))),
     )
 
 

@@ -25,6 +25,8 @@ class View:
     sized: SizedPlan
     dtypes: tuple[str, ...]
     results: tuple[Result, ...]
+    alone: bool = True
+    """All choices of dtypes give the same plan in this case."""
 
     @property
     def plan(self) -> TilePlan:
@@ -38,7 +40,7 @@ class View:
 
     @property
     def name(self) -> str:
-        return f"{self.arch}, case {self.number}"
+        return f"{self.arch}, case {self.number}" + ("" if self.alone else f", {'; '.join(self.dtypes)}")
 
     @property
     def shape_text(self) -> str:
@@ -67,6 +69,7 @@ def views(spec: Spec, settled: Iterable[tuple[TilePlan, list[Result]]]) -> list[
                     SizedPlan(plan, shape),
                     tuple(dict.fromkeys(_choice(spec, member) for member, _ in members)),
                     tuple(result for _, results in members for result in results),
+                    len(variants) == 1,
                 )
             )
     return found

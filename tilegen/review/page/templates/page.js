@@ -39,7 +39,9 @@
   };
 
   const output = form.querySelector("output");
-  const target = () => data.targets.find((entry) => entry.arch === form.elements.target.value);
+  const field = (name) => form.querySelector(`[data-field="${name}"]`);
+  const size_of = (name) => form.querySelector(`[data-dim="${name}"]`);
+  const target = () => data.targets.find((entry) => entry.arch === field("target").value);
 
   const reveal = (id) => {
     for (const view of document.querySelectorAll("details.view")) view.open = view.id === id;
@@ -77,13 +79,14 @@
     const chip = target();
     const at = { sm_count: chip.sm_count };
     for (const dim of data.dims) {
-      const size = Number(form.elements[dim.name].value);
+      const input = size_of(dim.name), size = Number(input.value);
       const problem = outside(dim, size);
-      form.elements[dim.name].setAttribute("aria-invalid", String(Boolean(problem)));
-      if (problem) { output.textContent = `${dim.name} = ${form.elements[dim.name].value} ${problem}.`; return; }
+      input.setAttribute("aria-invalid", String(Boolean(problem)));
+      if (problem) { output.textContent = `${dim.name} = ${input.value} ${problem}.`; return; }
       at[dim.name] = size;
     }
-    const view = chip.views.find((entry) => value(entry.when, at));
+    const dtypes = field("dtypes");
+    const view = chip.views.find((entry) => (!dtypes || entry.dtypes.includes(dtypes.value)) && value(entry.when, at));
     if (!view) { output.textContent = "No case of this target holds for this shape."; return; }
     const drawn = document.getElementById(view.id);
     if (!drawn) {
@@ -99,8 +102,9 @@
   };
 
   const take = (view, arch) => {
-    form.elements.target.value = arch;
-    for (const [name, size] of Object.entries(view.shape)) if (form.elements[name]) form.elements[name].value = size;
+    field("target").value = arch;
+    if (field("dtypes") && !view.dtypes.includes(field("dtypes").value)) field("dtypes").value = view.dtypes[0];
+    for (const [name, size] of Object.entries(view.shape)) size_of(name).value = size;
     show();
   };
   const follow = () => {
@@ -113,7 +117,6 @@
 
   root.classList.add("js");
   form.addEventListener("input", show);
-  form.elements.target.addEventListener("change", show);
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", follow);
   if (follow()) return;
