@@ -12,6 +12,7 @@ import click
 
 from tilegen.cli._specs import load_kernel, require_total
 from tilegen.cli._terminal import bold
+from tilegen.cli.list import won
 
 if TYPE_CHECKING:
     from tilegen.check.result import Result
@@ -114,7 +115,7 @@ def _text(number: int, plan: TilePlan, results: list[Result]) -> Iterator[str]:
     where = "" if plan.case.condition is True else f", where {to_text(plan.case.condition)}"
     dtypes = ", ".join(dict.fromkeys(plan.dtypes.values()))
     yield bold(f"{plan.spec.kernel} on {plan.target.name}", sys.stdout) + f", {dtypes}: case {number}{where}"
-    yield f"  {plan.case.label}"
+    yield f"  {plan.case.label}{won(plan.spec, plan.case)}"
     for heading, lines in (("plan", outline(plan)), ("budget", budget_card(plan)), ("proofs", list(_proofs(results)))):
         yield ""
         yield bold(heading, sys.stdout)
