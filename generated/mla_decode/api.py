@@ -106,15 +106,15 @@ class _Plain:
 
 
 class _Delayed:
-    """Calls the kernel of schedule `delayed`. Sequences of different lengths are always cut evenly, on the GPU."""
+    """Calls the kernel of schedule `delayed`: for whole sequences, or an even cut of the batch. Lengths are cut on the GPU."""
 
     def __init__(self, shape, ragged):
         _, self.B, self.S, self.H, BLOCK_H, BLOCK_N, sm_count = shape
         key_blocks = -(-self.S // BLOCK_N)
         self.chunk = kernel.part_size(*shape)
         self.parts = kernel.most_parts(self.H, BLOCK_H, sm_count) if ragged else -(-self.B * key_blocks // self.chunk)
-        self.split = ragged or self.chunk % key_blocks != 0
-        self.ragged = ragged
+        cut = self.chunk % key_blocks != 0
+        self.split = "ragged" if ragged else "even" if cut else False
 
     def shapes(self, D_nope, D_rope):
         """Of the arguments of the kernel, None for one that is no tensor."""
@@ -123,23 +123,24 @@ class _Delayed:
         if not self.split:
             return (*queries, *results)
         slots = 2 * self.parts
-        # Lengths that nobody reads, where there are none; what each part found, with its base-2 LSE; and the division.
-        self.layout = (
-            ((B,), torch.int32),
-            ((slots, H, D_nope), torch.float32),
-            ((slots, H), torch.float32),
-            ((B + 1,), torch.int32),
-            ((self.parts + 1,), torch.int32),
-        )
-        return (*queries, (B,), *results, None, None, *(shape for shape, _ in self.layout[1:]))
+        # What each part found, with its base-2 LSE; and the division of a batch of lengths.
+        partials = ((slots, H, D_nope), torch.float32), ((slots, H), torch.float32)
+        division = ((B + 1,), torch.int32), ((self.parts + 1,), torch.int32)
+        if self.split == "even":
+            self.layout = partials
+            return (*queries, *results, None, *(shape for shape, _ in partials))
+        self.layout = (*partials, *division)
+        return (*queries, (B,), *results, None, *(shape for shape, _ in self.layout))
 
     def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
         if not self.split:
             run(q_nope, q_pe, kv, out, lse, log2_scale, self.parts, self.chunk)
             return
-        unread, *scratch = _workspaces.get(lse.device, self.layout)
-        lengths = seq_lens if self.ragged else unread
-        run(q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged), *scratch, self.parts)
+        scratch = _workspaces.get(lse.device, self.layout)
+        if self.split == "even":
+            run(q_nope, q_pe, kv, out, lse, log2_scale, *scratch, self.parts, self.chunk)
+        else:
+            run(q_nope, q_pe, kv, seq_lens, out, lse, log2_scale, *scratch, self.parts)
 
 
 _STARTERS = {"plain": _Plain, "delayed": _Delayed}

@@ -55,9 +55,6 @@ Budget on sm_90a, delayed, where H >= 64 and S <= 1024:
             (memory)
 
 Budget on sm_90a, delayed:
-    mla_decode_parts: grid (1), 256 threads
-        shared    blocks       256 int32: 1,024 B
-        shared    total        1,024 B of 232,448 B: 8 blocks an SM
     mla_decode: grid (ceildiv(H, 64), parts), 256 threads
         shared    q_shared     64 x 512 float16: 65,536 B
         shared    q_pe_shared  64 x 64 float16: 8,192 B
@@ -124,7 +121,9 @@ MAX_SPLIT = 256  # splits of one sequence at most
 MIN_CHUNK = 4  # fewest key blocks of a part that is cut
 CUT_COST = 15  # what cutting sequences costs, in key blocks: partials out and in, and two more launches
 MAX_PARTS = 65535  # limit of grid.y
-UNROLL = 4  # partial rows that the combine has in flight
+UNROLL = 8  # partial rows that the combine has in flight
+# How keys may be split, which a call decides by its shape, lengths and num_split.
+ROLES = {"plain": (False, True), "delayed": (False, "even", "ragged")}
 
 # exp2 and division as one hardware approximation each, within the tolerance of reference.py.
 PASS_CONFIGS = {"tl.enable_fast_math": True}
@@ -287,9 +286,11 @@ def mla_decode_plain(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stages
     @T.macro
     def combine(o_partial, lse_partial, out, lse, batch, head, first_slot, base, stride, pieces):
         row = T.alloc_fragment((1, D_nope), "float32")
+        slot = T.alloc_local((UNROLL,), "int32")
+        lse_piece = T.alloc_local((UNROLL,), "float32")
         lse_max = T.alloc_var("float32")
-        lse_max_before = T.alloc_var("float32")
-        lse_piece = T.alloc_var("float32")
+        scale_before = T.alloc_var("float32")
+        weight = T.alloc_var("float32")
         weight_sum = T.alloc_var("float32")
 
         T.clear(row)
@@ -298,16 +299,16 @@ def mla_decode_plain(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stages
         for group in T.serial(T.ceildiv(pieces, UNROLL)):
             for u in T.unroll(UNROLL):
                 # Past the last piece the weight is 0, and the last one is loaded again.
-                slot = T.max(first_slot, base + T.min(group * UNROLL + u, pieces - 1) * stride)
-                lse_piece = T.if_then_else(group * UNROLL + u < pieces, lse_partial[slot, head], -T.infinity("float32"))
-                lse_max_before = lse_max
-                lse_max = T.max(lse_max, lse_piece)
-                weight_sum = weight_sum * T.exp2(lse_max_before - lse_max) + T.exp2(lse_piece - lse_max)
+                slot[u] = T.max(first_slot, base + T.min(group * UNROLL + u, pieces - 1) * stride)
+                lse_piece[u] = lse_partial[slot[u], head]
+            for u in T.unroll(UNROLL):
+                lse_piece[u] = T.if_then_else(group * UNROLL + u < pieces, lse_piece[u], -T.infinity("float32"))
+                scale_before = T.exp2(lse_max - T.max(lse_max, lse_piece[u]))
+                lse_max = T.max(lse_max, lse_piece[u])
+                weight = T.exp2(lse_piece[u] - lse_max)
+                weight_sum = weight_sum * scale_before + weight
                 for i, j in T.Parallel(1, D_nope):
-                    row[i, j] = (
-                        row[i, j] * T.exp2(lse_max_before - lse_max)
-                        + T.exp2(lse_piece - lse_max) * o_partial[slot, head, j]
-                    )
+                    row[i, j] = row[i, j] * scale_before + weight * o_partial[slot[u], head, j]
         for i, j in T.Parallel(1, D_nope):
             out[batch, head, j] = row[i, j] * T.if_then_else(weight_sum > 0, 1.0 / weight_sum, 0.0)
         if T.get_thread_binding() == 0:
@@ -358,11 +359,13 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
     barrier for each PIECE of columns lets QK start before its block has landed.
 
     The key blocks of the batch are numbered through; part p owns an equal share of them, and a step is one block.
-    Without `split` a part is `chunk` blocks, whole sequences of S keys each. With it a kernel in front finds the blocks
-    and parts of every sequence; one that lies in one part goes to out and lse, of one that is cut each part writes a
-    normalised partial with its base-2 LSE, to slot 2 * p where it is the part's first sequence and to 2 * p + 1 where
-    it is a later one, and a kernel behind combines them.
+    Without `split` a part is `chunk` blocks, whole sequences of S keys each. "even": sequences of S keys, cut into parts
+    of `chunk` blocks. "ragged": a kernel in front finds the blocks of every length, and the sequences of every part.
+    A sequence that lies in one part goes to out and lse. Of one that is cut each part writes a normalised partial with its
+    base-2 LSE, to slot 2 * p where it is the part's first sequence and to 2 * p + 1 where it is a later one, and a kernel
+    behind combines them.
     """
+    ragged, cut = split == "ragged", bool(split)
     B, S, slots, offsets, bounds = (T.dynamic(name) for name in ("B", "S", "slots", "offsets", "bounds"))
     PIECE, LEFT, MIDDLE = 64, D_nope // 2, D_nope // 4
     RIGHT = D_nope - LEFT - MIDDLE
@@ -408,7 +411,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
     @T.macro
     def advance(cursor, block_offset, key_blocks):
         cursor[1] += 1
-        if split:
+        if ragged:
             if cursor[1] == block_offset[cursor[0] + 1] - block_offset[cursor[0]]:
                 cursor[0] += 1
                 cursor[1] = 0
@@ -548,7 +551,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                 for i, j in T.Parallel(BLOCK_H, width):
                     if head + i < H:
                         out[batch, head + i, column + j] = acc[i, j]
-        elif split:
+        elif cut:
             for i, j in T.Parallel(BLOCK_H, width):
                 if head + i < H:
                     o_partial[slot, head + i, column + j] = acc[i, j]
@@ -562,7 +565,6 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         out,
         lse,
         log2_scale,
-        ragged,
         o_partial,
         lse_partial,
         block_offset,
@@ -604,7 +606,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         head = head_block * BLOCK_H
         key_blocks = T.truncdiv(S + BLOCK_N - 1, BLOCK_N)
 
-        if split:
+        if ragged:
             size = T.truncdiv(block_offset[B] + parts - 1, parts)
             start = part * size
             steps = T.min(block_offset[B] - start, size)
@@ -636,8 +638,8 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                 T.wait_wgmma(0)
                 T.named_barrier_arrive(QK_DONE, threads)
                 for batch in T.serial(first_batch, last_batch + 1):
-                    base = block_offset[batch] if split else batch * key_blocks
-                    end = block_offset[batch + 1] if split else base + key_blocks
+                    base = block_offset[batch] if ragged else batch * key_blocks
+                    end = block_offset[batch + 1] if ragged else base + key_blocks
                     first_step = T.max(base - start, 0)
                     last_step = T.min(end - start, steps) - 1
                     T.clear(acc_left)
@@ -671,7 +673,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                     if batch < last_batch:
                         T.sync_threads(GROUP_0, 128)
                         load_q(q_nope, q_pe, q_shared, q_pe_shared, q_full, batch + 1, head)
-                    length = T.if_then_else(ragged != 0, seq_lens[batch], S) if split else S
+                    length = seq_lens[batch] if ragged else S
                     rows = length - (start + last_step - base) * BLOCK_N
                     for i, j in T.Parallel(BLOCK_H, BLOCK_N):
                         scores[i, j] = T.if_then_else(j < rows, scores[i, j], -T.infinity("float32"))
@@ -681,7 +683,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                     add_row_sum(scores, row_sum, block_sum, factor)
                     T.copy(row_sum, sum_shared[last_stage, :])
                     publish(p, k_pe_shared, last_stage)
-                    if split:
+                    if ragged:
                         zero_tail(kv_shared, last_stage, 0, LEFT, rows, GROUP_0)
                     rescale_left(acc_left, factor, factor_shared, last_stage, thread)
                     T.wgmma_gemm(p, kv_shared[last_stage, :, :LEFT], acc_left)
@@ -704,7 +706,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         )
                     T.wait_wgmma(0)
 
-                    whole = last_step - first_step == end - base - 1 if split else True
+                    whole = last_step - first_step == end - base - 1 if cut else True
                     slot = 2 * part + T.if_then_else(batch > first_batch, 1, 0)
                     for i in T.Parallel(BLOCK_H):
                         row_max[i] = row_max[i] + T.log2(row_sum[i])
@@ -730,7 +732,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         if head + i < H:
                             if whole:
                                 lse[batch, head + i] = row_max[i] * LN_2
-                            elif split:
+                            elif cut:
                                 lse_partial[slot, head + i] = row_max[i]
             else:
                 load_pieces(kv, kv_shared, kv_full, 0, cursor, LEFT_PIECES, PIECES)
@@ -742,8 +744,8 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                     advance(cursor, block_offset, key_blocks)
                 T.sync_threads(QK_DONE, threads)
                 for batch in T.serial(first_batch, last_batch + 1):
-                    base = block_offset[batch] if split else batch * key_blocks
-                    end = block_offset[batch + 1] if split else base + key_blocks
+                    base = block_offset[batch] if ragged else batch * key_blocks
+                    end = block_offset[batch + 1] if ragged else base + key_blocks
                     first_step = T.max(base - start, 0)
                     last_step = T.min(end - start, steps) - 1
                     T.clear(acc_middle)
@@ -773,9 +775,8 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                     T.copy(factor_shared[last_stage, :], factor_right)
                     T.copy(sum_shared[last_stage, :], row_sum_right)
                     rescale_right(acc_middle, acc_right, factor_right, factor_shared, last_stage, thread)
-                    if split:
-                        length = T.if_then_else(ragged != 0, seq_lens[batch], S)
-                        rows = length - (start + last_step - base) * BLOCK_N
+                    if ragged:
+                        rows = seq_lens[batch] - (start + last_step - base) * BLOCK_N
                         zero_tail(kv_shared, last_stage, LEFT, MIDDLE + RIGHT, rows, GROUP_1)
                     if batch < last_batch:
                         T.sync_threads(QK_DONE + 1 - last_stage, threads)
@@ -798,7 +799,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         acc_middle[i, j] *= row_sum_right[i]
                     for i, j in T.Parallel(BLOCK_H, RIGHT):
                         acc_right[i, j] *= row_sum_right[i]
-                    whole = last_step - first_step == end - base - 1 if split else True
+                    whole = last_step - first_step == end - base - 1 if cut else True
                     slot = 2 * part + T.if_then_else(batch > first_batch, 1, 0)
                     store(
                         acc_middle,
@@ -852,7 +853,6 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                     out,
                     lse,
                     log2_scale,
-                    0,
                     None,
                     None,
                     None,
@@ -865,10 +865,100 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
 
         return mla_decode
 
+    # out = sum of weight * o_partial over the pieces of a sequence, where weight = 2 ** (lse_partial - lse). Piece k lies in
+    # slot max(first_slot, base + k * stride). Every thread merges its own columns as the pieces come, so that no load
+    # waits for another. A piece without keys has LSE -inf and weighs nothing.
+    @T.macro
+    def combine(o_partial, lse_partial, out, lse, batch, head, first_slot, base, stride, pieces):
+        row = T.alloc_fragment((1, D_nope), "float32")
+        slot = T.alloc_local((UNROLL,), "int32")
+        lse_piece = T.alloc_local((UNROLL,), "float32")
+        lse_max = T.alloc_var("float32")
+        scale_before = T.alloc_var("float32")
+        weight = T.alloc_var("float32")
+        weight_sum = T.alloc_var("float32")
+
+        T.clear(row)
+        lse_max = NEVER
+        weight_sum = 0.0
+        for group in T.serial(T.ceildiv(pieces, UNROLL)):
+            for u in T.unroll(UNROLL):
+                # Past the last piece the weight is 0, and the last one is loaded again.
+                slot[u] = T.max(first_slot, base + T.min(group * UNROLL + u, pieces - 1) * stride)
+                lse_piece[u] = lse_partial[slot[u], head]
+            for u in T.unroll(UNROLL):
+                lse_piece[u] = T.if_then_else(group * UNROLL + u < pieces, lse_piece[u], -T.infinity("float32"))
+                scale_before = T.exp2(lse_max - T.max(lse_max, lse_piece[u]))
+                lse_max = T.max(lse_max, lse_piece[u])
+                weight = T.exp2(lse_piece[u] - lse_max)
+                weight_sum = weight_sum * scale_before + weight
+                for i, j in T.Parallel(1, D_nope):
+                    row[i, j] = row[i, j] * scale_before + weight * o_partial[slot[u], head, j]
+        for i, j in T.Parallel(1, D_nope):
+            out[batch, head, j] = row[i, j] * T.if_then_else(weight_sum > 0, 1.0 / weight_sum, 0.0)
+        if T.get_thread_binding() == 0:
+            lse[batch, head] = (lse_max + T.log2(weight_sum)) * LN_2
+
+    # Key blocks begin to end - 1 are those of one sequence, and a part has `share` of them.
+    @T.macro
+    def combine_parts(o_partial, lse_partial, out, lse, batch, head, begin, end, share):
+        first_part = T.alloc_var("int32")
+        pieces = T.alloc_var("int32")
+        first_slot = T.alloc_var("int32")
+
+        first_part = T.truncdiv(begin, share)
+        pieces = T.truncdiv(end - 1, share) - first_part + 1
+        # The slot that the first of its parts wrote.
+        first_slot = 2 * first_part + T.if_then_else(first_part * share < begin, 1, 0)
+        if pieces > 1:
+            combine(o_partial, lse_partial, out, lse, batch, head, first_slot, 2 * first_part, 2, pieces)
+
+    if split == "even":
+
+        @T.prim_func
+        def mla_decode_even(
+            q_nope: T.Tensor((B, H, D_nope), dtype),
+            q_pe: T.Tensor((B, H, D_rope), dtype),
+            kv: T.Tensor((B, S, D_nope + D_rope), dtype),
+            out: T.Tensor((B, H, D_nope), dtype),
+            lse: T.Tensor((B, H), "float32"),
+            log2_scale: T.float32,
+            o_partial: T.Tensor((slots, H, D_nope), "float32"),
+            lse_partial: T.Tensor((slots, H), "float32"),
+            parts: T.int32,
+            chunk: T.int32,
+        ):
+            T.annotate_pass_configs(DELAYED_PASS_CONFIGS)
+            with T.Kernel(T.ceildiv(H, BLOCK_H), parts, threads=threads) as (head_block, part):
+                attend(
+                    q_nope,
+                    q_pe,
+                    kv,
+                    None,
+                    out,
+                    lse,
+                    log2_scale,
+                    o_partial,
+                    lse_partial,
+                    None,
+                    None,
+                    parts,
+                    chunk,
+                    head_block,
+                    part,
+                )
+
+            with T.Kernel(H, B, threads=128) as (one_head, sequence):
+                blocks = T.truncdiv(S + BLOCK_N - 1, BLOCK_N)
+                begin = sequence * blocks
+                combine_parts(o_partial, lse_partial, out, lse, sequence, one_head, begin, begin + blocks, chunk)
+
+        return mla_decode_even
+
     # block_offset (B + 1,): key blocks before each sequence; one without keys counts as one, so that it is written.
     # part_batch (parts + 1,): the sequence in which each part begins, B past the end.
     @T.macro
-    def find_parts(seq_lens, ragged, block_offset, part_batch):
+    def find_parts(seq_lens, block_offset, part_batch):
         blocks = T.alloc_shared((256,), "int32")
         total = T.alloc_var("int32")
         size = T.alloc_var("int32")
@@ -878,8 +968,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         for tile in T.serial(T.ceildiv(B, 256)):
             batch = tile * 256 + thread
             if batch < B:
-                length = T.if_then_else(ragged != 0, seq_lens[batch], S)
-                blocks[thread] = T.max(T.truncdiv(length + BLOCK_N - 1, BLOCK_N), 1)
+                blocks[thread] = T.max(T.truncdiv(seq_lens[batch] + BLOCK_N - 1, BLOCK_N), 1)
             else:
                 blocks[thread] = 0
             T.sync_threads()
@@ -904,40 +993,8 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         for part in T.serial(T.truncdiv(total + size - 1, size) + thread, bounds, step=256):
             part_batch[part] = B
 
-    # out = sum of weight * o_partial over the pieces of a sequence, where weight = 2 ** (lse_partial - lse). Piece k lies in
-    # slot max(first_slot, base + k * stride). Every thread merges its own columns as the pieces come, so that no load
-    # waits for another. A piece without keys has LSE -inf and weighs nothing.
-    @T.macro
-    def combine(o_partial, lse_partial, out, lse, batch, head, first_slot, base, stride, pieces):
-        row = T.alloc_fragment((1, D_nope), "float32")
-        lse_max = T.alloc_var("float32")
-        lse_max_before = T.alloc_var("float32")
-        lse_piece = T.alloc_var("float32")
-        weight_sum = T.alloc_var("float32")
-
-        T.clear(row)
-        lse_max = NEVER
-        weight_sum = 0.0
-        for group in T.serial(T.ceildiv(pieces, UNROLL)):
-            for u in T.unroll(UNROLL):
-                # Past the last piece the weight is 0, and the last one is loaded again.
-                slot = T.max(first_slot, base + T.min(group * UNROLL + u, pieces - 1) * stride)
-                lse_piece = T.if_then_else(group * UNROLL + u < pieces, lse_partial[slot, head], -T.infinity("float32"))
-                lse_max_before = lse_max
-                lse_max = T.max(lse_max, lse_piece)
-                weight_sum = weight_sum * T.exp2(lse_max_before - lse_max) + T.exp2(lse_piece - lse_max)
-                for i, j in T.Parallel(1, D_nope):
-                    row[i, j] = (
-                        row[i, j] * T.exp2(lse_max_before - lse_max)
-                        + T.exp2(lse_piece - lse_max) * o_partial[slot, head, j]
-                    )
-        for i, j in T.Parallel(1, D_nope):
-            out[batch, head, j] = row[i, j] * T.if_then_else(weight_sum > 0, 1.0 / weight_sum, 0.0)
-        if T.get_thread_binding() == 0:
-            lse[batch, head] = (lse_max + T.log2(weight_sum)) * LN_2
-
     @T.prim_func
-    def mla_decode_split(
+    def mla_decode_ragged(
         q_nope: T.Tensor((B, H, D_nope), dtype),
         q_pe: T.Tensor((B, H, D_rope), dtype),
         kv: T.Tensor((B, S, D_nope + D_rope), dtype),
@@ -945,7 +1002,6 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         out: T.Tensor((B, H, D_nope), dtype),
         lse: T.Tensor((B, H), "float32"),
         log2_scale: T.float32,
-        ragged: T.int32,
         o_partial: T.Tensor((slots, H, D_nope), "float32"),
         lse_partial: T.Tensor((slots, H), "float32"),
         block_offset: T.Tensor((offsets,), "int32"),
@@ -954,7 +1010,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
     ):
         T.annotate_pass_configs(DELAYED_PASS_CONFIGS)
         with T.Kernel(1, threads=256) as _:
-            find_parts(seq_lens, ragged, block_offset, part_batch)
+            find_parts(seq_lens, block_offset, part_batch)
 
         with T.Kernel(T.ceildiv(H, BLOCK_H), parts, threads=threads) as (head_block, part):
             attend(
@@ -965,7 +1021,6 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                 out,
                 lse,
                 log2_scale,
-                ragged,
                 o_partial,
                 lse_partial,
                 block_offset,
@@ -977,16 +1032,11 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
             )
 
         with T.Kernel(H, B, threads=128) as (one_head, sequence):
-            # The parts that hold a piece of this sequence, and the slot that the first of them wrote.
+            begin, end = block_offset[sequence], block_offset[sequence + 1]
             share = T.truncdiv(block_offset[B] + parts - 1, parts)
-            begin = block_offset[sequence]
-            first_part = T.truncdiv(begin, share)
-            pieces = T.truncdiv(block_offset[sequence + 1] - 1, share) - first_part + 1
-            first_slot = 2 * first_part + T.if_then_else(first_part * share < begin, 1, 0)
-            if pieces > 1:
-                combine(o_partial, lse_partial, out, lse, sequence, one_head, first_slot, 2 * first_part, 2, pieces)
+            combine_parts(o_partial, lse_partial, out, lse, sequence, one_head, begin, end, share)
 
-    return mla_decode_split
+    return mla_decode_ragged
 
 
 def build(arch, dtype, H, D_nope, D_rope, schedule, **tiles):
@@ -1005,11 +1055,11 @@ def compile_keys(arch, sm_count, **dims):
         for H in _sizes("H", (16, 64, 128), dims):
             for D_nope in _sizes("D_nope", (512,), dims):
                 for D_rope in _sizes("D_rope", (64,), dims):
-                    # One value of B, S for each way through the tile rules, with and without a split.
+                    # One value of B, S for each way through the tile rules, and each way to run it.
                     for B, S in _sizes("B, S", ((1, 1), (1, 1025), (64, 1), (108, 1), (132, 1)), dims):
                         chosen = tiles(arch, B, H, S, D_nope, D_rope, sm_count)
-                        whole = chosen.pop("num_split") == 1 and chosen["schedule"] == "plain"
-                        for split in (False,) if whole else (False, True):
+                        del chosen["num_split"]
+                        for split in ROLES[chosen["schedule"]]:
                             key = dict(arch=arch, dtype=dtype, H=H, D_nope=D_nope, D_rope=D_rope, **chosen, split=split)
                             if key not in keys:
                                 keys.append(key)
