@@ -151,14 +151,17 @@ def test_no_sequences_on_the_gpu(gpu):
     assert lse.shape == (0, HEADS[0])
 
 
-@pytest.mark.parametrize("B", [3, 200])
-def test_torch_compile_and_cuda_graph_on_the_gpu(gpu, B):
+@pytest.mark.parametrize(
+    ("B", "ragged", "num_split"), [(3, True, None), (200, True, None), (3, False, 1), (2, False, 3)]
+)
+def test_torch_compile_and_cuda_graph_on_the_gpu(gpu, B, ragged, num_split):
     inputs = gpu_inputs(B, HEADS[-1], 300, "float16")
-    seq_lens = torch.arange(1, B + 1, dtype=torch.int32, device="cuda")
-    eager, eager_lse = mla_decode(*inputs, seq_lens=seq_lens, return_lse=True)
+    seq_lens = torch.arange(1, B + 1, dtype=torch.int32, device="cuda") if ragged else None
+    options = dict(seq_lens=seq_lens, num_split=num_split)
+    eager, eager_lse = mla_decode(*inputs, **options, return_lse=True)
 
     def doubled(*inputs):
-        out, lse = mla_decode(*inputs, seq_lens=seq_lens, return_lse=True)
+        out, lse = mla_decode(*inputs, **options, return_lse=True)
         return out * 2, lse
 
     compiled = torch.compile(doubled, fullgraph=True)(*inputs)
@@ -166,7 +169,7 @@ def test_torch_compile_and_cuda_graph_on_the_gpu(gpu, B):
     assert torch.equal(compiled[1], eager_lse)
     graph, out = torch.cuda.CUDAGraph(), torch.empty_like(eager)
     with torch.cuda.graph(graph):
-        mla_decode(*inputs, seq_lens=seq_lens, out=out)
+        mla_decode(*inputs, **options, out=out)
     out.fill_(torch.nan)
     graph.replay()
     assert torch.equal(out, eager)
