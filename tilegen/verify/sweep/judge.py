@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.lowering.legal import align_up
 from tilegen.targets import Target
 from tilegen.targets import target as chip
-from tilegen.verify.compare import MATRIX, disagreements
+from tilegen.verify.compare import LOADS, MATRIX, disagreements
 from tilegen.verify.sweep.predict import Prediction
 
 FINE, REFUSED, UNCOMPILED, UNFIT, UNRENDERED = "fine", "refused", "not compiled", "does not fit", "not rendered"
@@ -53,6 +53,7 @@ def judge(prediction: Prediction, observed: Mapping[str, Any] | None) -> dict[st
         "disagreements": disagreements([dict(k) for k in prediction.kernels], dict(observed))
         if comparable and observed
         else [],
+        "compiler": ((observed or {}).get("ptxas") or {}).get("compiler"),
         "seconds": observed.get("seconds") if observed else None,
     }
 
@@ -97,4 +98,9 @@ def facts(prediction: Prediction, observed: Mapping[str, Any]) -> Iterator[Fact]
         yield Fact(
             name, "matrix instruction", plan["instructions"], sorted(kind for kind in MATRIX if counts.get(kind))
         )
-        yield Fact(name, "TMA loads", plan["tma_loads"], bool(counts.get("tma_load")))
+        yield Fact(name, "loads", plan["loads"], sorted(path for path, kind in LOADS.items() if counts.get(kind)))
+        yield Fact(name, "stores", plan["tma_stores"], bool(counts.get("tma_store")))
+        widths = kernel.get("tensor_access_bytes", {})
+        for tensor, width in plan["vector_bytes"].items():
+            if tensor in widths:
+                yield Fact(f"{name}.{tensor}", "vector width", width, max(widths[tensor]))
