@@ -105,9 +105,12 @@ def nvcc_version() -> str | None:
 
 def cache_directory() -> Path:
     """`$TILEGEN_CACHE_DIR`, or the user's cache folder."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen)
     from platformdirs import user_cache_dir
 
-    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_dir("tilegen", appauthor=False))
+    return Path(user_cache_dir("tilegen", appauthor=False))
 
 
 def _options(arch: str) -> list[str]:
