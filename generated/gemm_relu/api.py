@@ -2,11 +2,11 @@
 
 import torch
 
-from . import _runtime, kernel
+from . import _compiled, _launching, _runtime, kernel
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
-_kernels = _runtime.KernelCache(kernel.build)
-_workspaces = _runtime.Workspaces()
+_kernels = _compiled.KernelCache(kernel.build)
+_workspaces = _launching.Workspaces()
 
 
 def gemm_relu(a, b, *, out=None):
@@ -21,10 +21,7 @@ def gemm_relu(a, b, *, out=None):
     domain; RuntimeError where autograd would need a backward, or for another GPU.
     """
     if torch.compiler.is_compiling():
-        if out is None:
-            return _op(a, b)
-        _op_out(a, b, out)
-        return out
+        return _dispatch(a, b, out)
     return _launch(a, b, out)
 
 
@@ -45,25 +42,40 @@ def _prepare(a, b, out):
     sm_count = _runtime.sm_count_of(a.device.index)
     tiles = kernel.tiles(arch, M, N, K, sm_count)
     grid = () if tiles["schedule"] == "plain" else (kernel.blocks(M, N, sm_count, **tiles),)
-    workspace = kernel.workspace(*grid, **tiles) if grid else None
+    layout = _layout(*grid, **tiles)
     compiled = _kernels.get(arch=arch, dtype=_DTYPES[a.dtype], N=N, K=K, **tiles)
+    run = compiled.bind(a.device, ((M, K), (K, N), (M, N), *(shape for shape, _ in layout)))
 
     def launch(a, b, out):
         if out is None:
             out = torch.empty((*rows, N), dtype=a.dtype, device=a.device)
-        scratch = () if workspace is None else _workspaces.get(a.device, workspace)
-        compiled(a.view(M, K), b, out.view(M, N), *scratch, *grid)
+        scratch = _workspaces.get(a.device, layout) if layout else ()
+        run(a, b, out, *scratch, *grid)
         return out
 
     return launch
 
 
-_launch = _runtime.Launcher("gemm_relu", _prepare)
+def _layout(blocks=None, **tiles):
+    """Shape and dtype of each scratch tensor: the parts of a sum, and a counter for each block that may begin one."""
+    shape = None if blocks is None else kernel.workspace(blocks, **tiles)
+    return () if shape is None else ((shape, torch.float32), ((shape[0] // 2,), torch.int32))
+
+
+def _dispatch(a, b, out):
+    """The call as torch sees it, for autograd and tracers."""
+    if out is None:
+        return _op(a, b)
+    _op_out(a, b, out)
+    return out
+
+
+_launch = _launching.Launcher(_prepare, _dispatch)
 
 
 @torch.library.custom_op("tilegen_3fad9794b466::gemm_relu", mutates_args=())
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return _launch(a, b, None)
+    return _launch.direct(a, b, None)
 
 
 @_op.register_fake
@@ -73,7 +85,7 @@ def _(a, b):
 
 @torch.library.custom_op("tilegen_3fad9794b466::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
-    _launch(a, b, out)
+    _launch.direct(a, b, out)
 
 
 def gemm_relu_kernel_source(M, N, K, dtype="float16", arch=None):
@@ -92,7 +104,20 @@ def gemm_relu_latency(M, N, K, dtype="float16"):
     return _runtime.latency_ms(lambda: gemm_relu(*inputs))
 
 
-def warm_up(jobs=1):
-    """Compiles every kernel of the listed dims for the current GPU ahead of its first call; returns how many."""
+def warm_up(jobs=1, **dims):
+    """Makes every kernel of the listed dims ready for the current GPU ahead of its first call; returns how many.
+
+    `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
+    """
     device = torch.cuda.current_device()
-    return _runtime.warm_up(_kernels, kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device)), jobs)
+    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    return _runtime.warm_up(_kernels, keys, jobs)
+
+
+def use_libraries(folder=None, *, missing="jit"):
+    """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
+
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    """
+    _kernels.use_libraries(folder, missing)
+    _launch.forget()

@@ -71,7 +71,12 @@ Budget on sm_80, plain:
 2 more cases on sm_80: tilegen show gemm_relu
 """
 
-import tilelang.language as T
+import itertools
+
+try:
+    import tilelang.language as T
+except ImportError:  # then only the libraries of aot/ can be called
+    T = None
 
 ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
@@ -620,14 +625,29 @@ def build(arch, dtype, N, K, schedule, **tiles):
     return factories[schedule](N, K, dtype, **tiles)
 
 
-def compile_keys(arch, sm_count):
-    """Every kernel that calls with the listed dims can need on `arch`, as keyword arguments of `build`."""
+def compile_keys(arch, sm_count, **dims):
+    """Every kernel that calls with the listed dims can need on `arch`, as keyword arguments of `build`.
+
+    `dims` gives the sizes of some dims instead of the listed ones: N=[128, 256] and the like.
+    """
     keys = []
     for dtype in DTYPES:
-        for N, K in SHAPES:
+        for N, K in _sizes("N, K", SHAPES, dims):
             # One value of M for each way through the tile rules.
-            for M in (1, 17, 65, 129, 257, 400, 528, 784, 1040, 1728, 1792, 2112, 3392):
+            for M in _sizes("M", (1, 17, 65, 129, 257, 400, 528, 784, 1040, 1728, 1792, 2112, 3392), dims):
                 key = dict(arch=arch, dtype=dtype, N=N, K=K, **tiles(arch, M, N, K, sm_count))
                 if key not in keys:
                     keys.append(key)
     return keys
+
+
+def _sizes(names, listed, dims):
+    """The listed sizes of `names`, or tuples of them; where `dims` gives some, they with all listed ones of the others."""
+    names = names.split(", ")
+    if dims.keys().isdisjoint(names):
+        return listed
+    if len(names) == 1:
+        return dims[names[0]]
+    columns = zip(*listed, strict=True)
+    given = [dims.get(name, sorted(set(column))) for name, column in zip(names, columns, strict=True)]
+    return itertools.product(*given)

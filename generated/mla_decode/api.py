@@ -2,10 +2,11 @@
 
 import torch
 
-from . import _runtime, kernel
+from . import _compiled, _launching, _runtime, kernel
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
-_kernels = _runtime.KernelCache(kernel.build)
+_kernels = _compiled.KernelCache(kernel.build)
+_workspaces = _launching.Workspaces()
 
 
 def mla_decode(q_nope, q_pe, kv, *, seq_lens=None, scale=None, num_split=None, out=None, return_lse=False):
@@ -28,13 +29,8 @@ def mla_decode(q_nope, q_pe, kv, *, seq_lens=None, scale=None, num_split=None, o
     Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a size outside the declared
     domain; RuntimeError where autograd would need a backward, or for another GPU.
     """
-    if torch.compiler.is_compiling():
-        if out is None:
-            out, lse = _op(q_nope, q_pe, kv, seq_lens, scale, num_split)
-        else:
-            lse = _op_out(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
-    else:
-        out, lse = _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
+    call = _dispatch if torch.compiler.is_compiling() else _launch
+    out, lse = call(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
     return (out, lse) if return_lse else out
 
 
@@ -67,7 +63,7 @@ def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
     shape = (num_split or by_rule, B, S, H, tiles["BLOCK_H"], tiles["BLOCK_N"], sm_count)
     starter = _STARTERS[tiles["schedule"]](shape, seq_lens is not None)
     key = dict(arch=arch, dtype=_DTYPES[dtype], H=H, D_nope=D_nope, D_rope=D_rope, **tiles, split=starter.split)
-    compiled = _kernels.get(**key)
+    run = _kernels.get(**key).bind(device, starter.shapes(D_nope, D_rope))
 
     def launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
         if scale is None:
@@ -77,7 +73,7 @@ def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
         if out is None:
             out = torch.empty_like(q_nope)
         lse = torch.empty((B, H), dtype=torch.float32, device=device)
-        starter.start(compiled, q_nope, q_pe, kv, seq_lens, out, lse, scale * kernel.LOG2_E)
+        starter.start(run, q_nope, q_pe, kv, seq_lens, out, lse, scale * kernel.LOG2_E)
         return out, lse
 
     return launch
@@ -87,58 +83,76 @@ class _Plain:
     """Calls the kernel of schedule `plain`, with the workspace that a split needs."""
 
     def __init__(self, shape, ragged):
+        _, self.B, self.S, self.H, *_ = shape
         self.splits = kernel.split_count(*shape)
         self.split = self.splits > 1
         self.ragged = ragged
 
-    def start(self, compiled, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
-        B, H, D_nope = q_nope.shape
-        lengths = _lengths(seq_lens, lse)
-        arguments = (q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged))
-        if self.split:
-            o_partial, lse_partial = _partials(B * self.splits, H, D_nope, lse)
-            compiled(*arguments, o_partial, lse_partial, self.splits)
-        else:
-            compiled(*arguments)
+    def shapes(self, D_nope, D_rope):
+        """Of the arguments of the kernel, None for one that is no tensor."""
+        B, H = self.B, self.H
+        slots = B * self.splits
+        # Lengths that nobody reads, where there are none; and what each split found, with its base-2 LSE.
+        partials = (((slots, H, D_nope), torch.float32), ((slots, H), torch.float32)) if self.split else ()
+        self.layout = (((B,), torch.int32), *partials)
+        tensors = ((B, H, D_nope), (B, H, D_rope), (B, self.S, D_nope + D_rope), (B,), (B, H, D_nope), (B, H))
+        return (*tensors, None, None, *(shape for shape, _ in partials))
+
+    def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
+        unread, *partials = _workspaces.get(lse.device, self.layout)
+        lengths = seq_lens if self.ragged else unread
+        rest = (*partials, self.splits) if self.split else ()
+        run(q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged), *rest)
 
 
 class _Delayed:
     """Calls the kernel of schedule `delayed`. Sequences of different lengths are always cut evenly, on the GPU."""
 
     def __init__(self, shape, ragged):
-        _, B, S, H, BLOCK_H, BLOCK_N, sm_count = shape
-        key_blocks = -(-S // BLOCK_N)
+        _, self.B, self.S, self.H, BLOCK_H, BLOCK_N, sm_count = shape
+        key_blocks = -(-self.S // BLOCK_N)
         self.chunk = kernel.part_size(*shape)
-        self.parts = kernel.most_parts(H, BLOCK_H, sm_count) if ragged else -(-B * key_blocks // self.chunk)
+        self.parts = kernel.most_parts(self.H, BLOCK_H, sm_count) if ragged else -(-self.B * key_blocks // self.chunk)
         self.split = ragged or self.chunk % key_blocks != 0
         self.ragged = ragged
 
-    def start(self, compiled, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
+    def shapes(self, D_nope, D_rope):
+        """Of the arguments of the kernel, None for one that is no tensor."""
+        B, H = self.B, self.H
+        queries, results = ((B, H, D_nope), (B, H, D_rope), (B, self.S, D_nope + D_rope)), ((B, H, D_nope), (B, H))
         if not self.split:
-            compiled(q_nope, q_pe, kv, out, lse, log2_scale, self.parts, self.chunk)
+            return (*queries, *results)
+        slots = 2 * self.parts
+        # Lengths that nobody reads, where there are none; what each part found, with its base-2 LSE; and the division.
+        self.layout = (
+            ((B,), torch.int32),
+            ((slots, H, D_nope), torch.float32),
+            ((slots, H), torch.float32),
+            ((B + 1,), torch.int32),
+            ((self.parts + 1,), torch.int32),
+        )
+        return (*queries, (B,), *results, None, None, *(shape for shape, _ in self.layout[1:]))
+
+    def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
+        if not self.split:
+            run(q_nope, q_pe, kv, out, lse, log2_scale, self.parts, self.chunk)
             return
-        B, H, D_nope = q_nope.shape
-        o_partial, lse_partial = _partials(2 * self.parts, H, D_nope, lse)
-        block_offset = torch.empty((B + 1,), dtype=torch.int32, device=lse.device)
-        part_batch = torch.empty((self.parts + 1,), dtype=torch.int32, device=lse.device)
-        arguments = (q_nope, q_pe, kv, _lengths(seq_lens, lse), out, lse, log2_scale, int(self.ragged))
-        compiled(*arguments, o_partial, lse_partial, block_offset, part_batch, self.parts)
+        unread, *scratch = _workspaces.get(lse.device, self.layout)
+        lengths = seq_lens if self.ragged else unread
+        run(q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged), *scratch, self.parts)
 
 
 _STARTERS = {"plain": _Plain, "delayed": _Delayed}
 
 
-def _lengths(seq_lens, lse):
-    """The lengths; where there are none, a tensor that the kernel never reads."""
-    return torch.empty((len(lse),), dtype=torch.int32, device=lse.device) if seq_lens is None else seq_lens
+def _dispatch(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
+    """The call as torch sees it, for autograd and tracers."""
+    if out is None:
+        return _op(q_nope, q_pe, kv, seq_lens, scale, num_split)
+    return out, _op_out(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
 
 
-def _partials(slots, H, D_nope, lse):
-    """The workspace of a split: outputs, and their base-2 LSE."""
-    return torch.empty((slots, H, D_nope), dtype=torch.float32, device=lse.device), lse.new_empty((slots, H))
-
-
-_launch = _runtime.Launcher("mla_decode", _prepare)
+_launch = _launching.Launcher(_prepare, _dispatch)
 
 
 @torch.library.custom_op("tilegen_8e08f2a488db::mla_decode", mutates_args=())
@@ -150,7 +164,7 @@ def _op(
     scale: float | None,
     num_split: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, None)
+    return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, None)
 
 
 @_op.register_fake
@@ -168,7 +182,7 @@ def _op_out(
     num_split: int | None,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    return _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out)[1]
+    return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, out)[1]
 
 
 @_op_out.register_fake
@@ -194,7 +208,20 @@ def mla_decode_latency(B, H, S, D_nope=512, D_rope=64, dtype="float16"):
     return _runtime.latency_ms(lambda: mla_decode(*inputs))
 
 
-def warm_up(jobs=1):
-    """Compiles every kernel of the listed dims for the current GPU ahead of its first call; returns how many."""
+def warm_up(jobs=1, **dims):
+    """Makes every kernel of the listed dims ready for the current GPU ahead of its first call; returns how many.
+
+    `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
+    """
     device = torch.cuda.current_device()
-    return _runtime.warm_up(_kernels, kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device)), jobs)
+    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    return _runtime.warm_up(_kernels, keys, jobs)
+
+
+def use_libraries(folder=None, *, missing="jit"):
+    """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
+
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    """
+    _kernels.use_libraries(folder, missing)
+    _launch.forget()

@@ -97,7 +97,12 @@ Budget on sm_80, plain:
 3 more cases on sm_80: tilegen show mla_decode
 """
 
-import tilelang.language as T
+import itertools
+
+try:
+    import tilelang.language as T
+except ImportError:  # then only the libraries of aot/ can be called
+    T = None
 
 ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
@@ -990,15 +995,18 @@ def build(arch, dtype, H, D_nope, D_rope, schedule, **tiles):
     return factories[schedule](H, D_nope, D_rope, dtype, **tiles)
 
 
-def compile_keys(arch, sm_count):
-    """Every kernel that calls with the listed dims can need on `arch`, as keyword arguments of `build`."""
+def compile_keys(arch, sm_count, **dims):
+    """Every kernel that calls with the listed dims can need on `arch`, as keyword arguments of `build`.
+
+    `dims` gives the sizes of some dims instead of the listed ones: H=[128, 256] and the like.
+    """
     keys = []
     for dtype in DTYPES:
-        for H in (16, 64, 128):
-            for D_nope in (512,):
-                for D_rope in (64,):
+        for H in _sizes("H", (16, 64, 128), dims):
+            for D_nope in _sizes("D_nope", (512,), dims):
+                for D_rope in _sizes("D_rope", (64,), dims):
                     # One value of B, S for each way through the tile rules, with and without a split.
-                    for B, S in ((1, 1), (1, 1025), (64, 1), (108, 1), (132, 1)):
+                    for B, S in _sizes("B, S", ((1, 1), (1, 1025), (64, 1), (108, 1), (132, 1)), dims):
                         chosen = tiles(arch, B, H, S, D_nope, D_rope, sm_count)
                         whole = chosen.pop("num_split") == 1 and chosen["schedule"] == "plain"
                         for split in (False,) if whole else (False, True):
@@ -1006,3 +1014,15 @@ def compile_keys(arch, sm_count):
                             if key not in keys:
                                 keys.append(key)
     return keys
+
+
+def _sizes(names, listed, dims):
+    """The listed sizes of `names`, or tuples of them; where `dims` gives some, they with all listed ones of the others."""
+    names = names.split(", ")
+    if dims.keys().isdisjoint(names):
+        return listed
+    if len(names) == 1:
+        return dims[names[0]]
+    columns = zip(*listed, strict=True)
+    given = [dims.get(name, sorted(set(column))) for name, column in zip(names, columns, strict=True)]
+    return itertools.product(*given)

@@ -2,10 +2,10 @@
 
 import torch
 
-from . import _runtime, kernel
+from . import _compiled, _launching, _runtime, kernel
 
 _DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
-_kernels = _runtime.KernelCache(kernel.build)
+_kernels = _compiled.KernelCache(kernel.build)
 
 
 def rms_silu(x, gamma, *, out=None):
@@ -20,10 +20,7 @@ def rms_silu(x, gamma, *, out=None):
     domain; RuntimeError where autograd would need a backward, or for another GPU.
     """
     if torch.compiler.is_compiling():
-        if out is None:
-            return _op(x, gamma)
-        _op_out(x, gamma, out)
-        return out
+        return _dispatch(x, gamma, out)
     return _launch(x, gamma, out)
 
 
@@ -41,22 +38,31 @@ def _prepare(x, gamma, out):
     _runtime.check_declared("rms_silu", kernel.DOMAIN, M=M)
     tiles = kernel.tiles(arch, M, C, _runtime.sm_count_of(x.device.index))
     compiled = _kernels.get(arch=arch, dtype=_DTYPES[x.dtype], C=C, **tiles)
+    run = compiled.bind(x.device, ((M, C), (C,), (M, C)))
 
     def launch(x, gamma, out):
         if out is None:
-            out = torch.empty_like(x, dtype=x.dtype)
-        compiled(x.view(M, C), gamma, out.view(M, C))
+            out = torch.empty_like(x)
+        run(x, gamma, out)
         return out
 
     return launch
 
 
-_launch = _runtime.Launcher("rms_silu", _prepare)
+def _dispatch(x, gamma, out):
+    """The call as torch sees it, for autograd and tracers."""
+    if out is None:
+        return _op(x, gamma)
+    _op_out(x, gamma, out)
+    return out
+
+
+_launch = _launching.Launcher(_prepare, _dispatch)
 
 
 @torch.library.custom_op("tilegen_1ee46b72f768::rms_silu", mutates_args=())
 def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
-    return _launch(x, gamma, None)
+    return _launch.direct(x, gamma, None)
 
 
 @_op.register_fake
@@ -66,7 +72,7 @@ def _(x, gamma):
 
 @torch.library.custom_op("tilegen_1ee46b72f768::rms_silu_out", mutates_args=("out",))
 def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
-    _launch(x, gamma, out)
+    _launch.direct(x, gamma, out)
 
 
 def rms_silu_kernel_source(M, C, dtype="float16", arch=None):
@@ -85,7 +91,20 @@ def rms_silu_latency(M, C, dtype="float16"):
     return _runtime.latency_ms(lambda: rms_silu(*inputs))
 
 
-def warm_up(jobs=1):
-    """Compiles every kernel of the listed dims for the current GPU ahead of its first call; returns how many."""
+def warm_up(jobs=1, **dims):
+    """Makes every kernel of the listed dims ready for the current GPU ahead of its first call; returns how many.
+
+    `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
+    """
     device = torch.cuda.current_device()
-    return _runtime.warm_up(_kernels, kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device)), jobs)
+    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    return _runtime.warm_up(_kernels, keys, jobs)
+
+
+def use_libraries(folder=None, *, missing="jit"):
+    """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
+
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    """
+    _kernels.use_libraries(folder, missing)
+    _launch.forget()

@@ -46,7 +46,12 @@ Budget on sm_80, one_pass, where ceildiv(C, 1024) == 4:
 34 more cases on sm_80: tilegen show rms_silu
 """
 
-import tilelang.language as T
+import itertools
+
+try:
+    import tilelang.language as T
+except ImportError:  # then only the libraries of aot/ can be called
+    T = None
 
 ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
@@ -202,14 +207,29 @@ def build(arch, dtype, C, schedule, **tiles):
     return factories[schedule](C, dtype, **tiles)
 
 
-def compile_keys(arch, sm_count):
-    """Every kernel that calls with the listed dims can need on `arch`, as keyword arguments of `build`."""
+def compile_keys(arch, sm_count, **dims):
+    """Every kernel that calls with the listed dims can need on `arch`, as keyword arguments of `build`.
+
+    `dims` gives the sizes of some dims instead of the listed ones: C=[128, 256] and the like.
+    """
     keys = []
     for dtype in DTYPES:
-        for C in (160, 256, 320, 512, 640, 1024):
+        for C in _sizes("C", (160, 256, 320, 512, 640, 1024), dims):
             # One value of M for each way through the tile rules.
-            for M in (1, 1025):
+            for M in _sizes("M", (1, 1025), dims):
                 key = dict(arch=arch, dtype=dtype, C=C, **tiles(arch, M, C, sm_count))
                 if key not in keys:
                     keys.append(key)
     return keys
+
+
+def _sizes(names, listed, dims):
+    """The listed sizes of `names`, or tuples of them; where `dims` gives some, they with all listed ones of the others."""
+    names = names.split(", ")
+    if dims.keys().isdisjoint(names):
+        return listed
+    if len(names) == 1:
+        return dims[names[0]]
+    columns = zip(*listed, strict=True)
+    given = [dims.get(name, sorted(set(column))) for name, column in zip(names, columns, strict=True)]
+    return itertools.product(*given)

@@ -73,9 +73,12 @@ def test_the_tree_holds_the_kernel_its_wrapper_tests_goldens_and_a_manifest(buil
     assert sorted(files) == [
         "manifest.json",
         "row_scale/__init__.py",
+        "row_scale/_compiled.py",
         "row_scale/_golden.py",
+        "row_scale/_launching.py",
         "row_scale/_runtime.py",
         "row_scale/api.py",
+        "row_scale/dispatch.py",
         "row_scale/golden/facts.json",
         "row_scale/golden/float16-M5-C64.npy",
         "row_scale/kernel.py",

@@ -56,11 +56,13 @@ def on_cpu(rendered, monkeypatch):
         monkeypatch.setattr(runtime, "check_tensor", lambda *_arguments, **_options: None)
         monkeypatch.setattr(runtime, "check_arch", lambda *_arguments: arch)
         monkeypatch.setattr(runtime, "sm_count_of", lambda _index: SM_COUNT[arch])
+        compiled = importlib.import_module(f"{kernel}._compiled")
+        launching = importlib.import_module(f"{kernel}._launching")
         monkeypatch.setattr(
-            runtime.KernelCache, "get", lambda self, **key: InterpretedKernel(self.build(**key)), raising=True
+            compiled.KernelCache, "get", lambda self, **key: compiled.Jitted(InterpretedKernel(self.build(**key)))
         )
         monkeypatch.setattr(
-            runtime.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
+            launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
         )
         return (
             package,

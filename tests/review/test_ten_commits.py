@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.review.history import COMMITS
+from tests.review.pin import told
 from tilegen.cli import main
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -34,7 +35,13 @@ def said(kernel: dict[str, Any], subject: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", COMMITS)
 def test_a_commit_is_told_as_pinned(repository: Path, name: str) -> None:
-    assert run(f"{name}~1", name, "--source").stdout == (EXPECTED / f"{name}.txt").read_text()
+    assert told(name) == (EXPECTED / f"{name}.txt").read_text()
+
+
+def test_the_source_is_shown_on_demand_without_what_is_only_header(repository: Path) -> None:
+    shown = run("swizzle_changed~1", "swizzle_changed", "--source").stdout
+    changed = [line.strip() for line in shown.splitlines() if line.startswith(("  +", "  -"))]
+    assert changed == ['-            T.use_swizzle(10, order="row")', '+            T.use_swizzle(8, order="column")']
 
 
 def test_a_rename_is_no_addition_and_no_removal(repository: Path) -> None:
@@ -54,14 +61,25 @@ def test_a_tile_that_halves_occupancy_says_so_with_the_bytes_of_each_buffer(repo
     assert len(shared["details"]) == 2
 
 
+def test_a_rename_does_not_hide_what_else_changed(repository: Path) -> None:
+    result = run("start", "tile_that_halves_occupancy", "--format", "json")
+    (kernel,) = json.loads(result.stdout)["kernels"]
+    assert kernel["status"] == "renamed"
+    (occupancy,) = said(kernel, "occupancy")
+    assert "2 → 1 (halved)" in occupancy["text"]
+    (source,) = said(kernel, "source")
+    assert source["text"].startswith("generated code: kernel.py (+1 -1)")
+
+
 def test_a_domain_widened_past_a_proof_names_the_rule_and_a_counterexample(repository: Path) -> None:
     kernel = changes("domain_widened_past_a_proof")
     (rule,) = said(kernel, "rule")
-    assert "TG-F19" in rule["text"]
+    assert "TG-A5" in rule["text"]
     assert "newly refuted" in rule["text"]
-    assert "smallest: C = 4" in rule["details"]
-    assert rule["line"] == 6
-    assert said(kernel, "domain")[0]["text"].startswith("C wider")
+    # 64 rows a block, 65,535 blocks along y: the first row that does not fit.
+    assert f"smallest: M = {64 * 65_535 + 1}" in rule["details"]
+    assert rule["line"] == 8
+    assert said(kernel, "domain")[0]["text"].startswith("M wider")
     assert kernel["exit"] == 1
 
 

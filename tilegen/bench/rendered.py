@@ -32,13 +32,15 @@ class Rendered:
     runtime: Any
 
 
-def write_package(spec: Spec, folder: Path) -> None:
-    """Renders ``folder/<kernel>/``, an importable package."""
+def write_package(spec: Spec, folder: Path) -> dict[str, Any]:
+    """Renders ``folder/<kernel>/``, an importable package; returns what its templates saw."""
     package = folder / spec.kernel
     package.mkdir(parents=True)
-    files = {**render(spec).files, "bench.py": render_template(f"{spec.family}/bench.jinja", context_of(spec))}
+    context = context_of(spec)
+    files = {**render(spec).files, "bench.py": render_template(f"{spec.family}/bench.jinja", context)}
     for name, text in files.items():
         (package / name).write_text(text, encoding="utf-8")
+    return context
 
 
 @contextmanager

@@ -47,7 +47,11 @@ def _line(span: Span | None) -> tuple[int, int]:
 
 
 def located(spec: Spec, path: str, result: Result) -> str:
-    """``path`` as the file gives it: a tile value of the target's own table, and the rule of a list that was chosen."""
+    """``path`` as the file gives it: a tile value of the target's own table, and the rule of a list that was chosen; in
+    the lock where the values are those of a winner.
+    """
+    if result.case.winner is not None and (path == "schedule" or path.startswith("tile.")):
+        return f"winner[{result.case.winner}].{path}"
     table, _, rest = path.partition(".")
     name = rest.split("[")[0].split(".")[0]
     if table != "tile" or not name:

@@ -130,7 +130,9 @@ class _Search:
         kept = {name: index for name, index in self.result.case.chosen.items() if name not in values}
         for arch in self._sharing(values):
             for case in cases(self.spec, arch, values):
-                if any(case.chosen.get(name, index) != index for name, index in kept.items()):
+                if case.winner != self.result.case.winner or any(
+                    case.chosen.get(name, index) != index for name, index in kept.items()
+                ):
                     continue
                 region = self.domain.restricted(case.condition)
                 for dtypes in dtype_bindings(self.spec):

@@ -17,6 +17,7 @@ from typing import Any
 
 from tilegen import cache
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError, from_json, to_json
+from tilegen.spec.find import lock_bytes
 
 KIND = "verdicts"
 """Folder of the cache."""
@@ -92,13 +93,13 @@ def reports_on(
 ) -> list[Report]:
     """The reports on several specs, in their order. Those that are not known are checked in parallel where that pays."""
     found: dict[Path, Report] = {}
-    unknown: dict[Path, bytes] = {}
+    unknown: dict[Path, Texts] = {}
     for path in paths:
         data = _read(path)
         known = data if isinstance(data, Report) else _known(path, data) if cached else None
         if known is not None:
             found[path] = known
-        elif isinstance(data, bytes):
+        elif isinstance(data, tuple):
             unknown[path] = data
     for path, report in _check_all(unknown, progress):
         found[path] = report
@@ -108,16 +109,20 @@ def reports_on(
     return [found[path] for path in paths]
 
 
-def _read(path: Path) -> bytes | Report:
+Texts = tuple[bytes, bytes | None]
+"""What a spec file and its lock hold."""
+
+
+def _read(path: Path) -> Texts | Report:
     try:
-        return path.read_bytes()
+        return path.read_bytes(), lock_bytes(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         diagnostic = Diagnostic("spec-unreadable", "unreadable", Severity.ERROR, f"cannot read {path}: {reason}", None)
         return Report(str(path), "", (diagnostic,))
 
 
-def _known(path: Path, data: bytes) -> Report | None:
+def _known(path: Path, data: Texts) -> Report | None:
     stored = cache.read(KIND, _key(path, data))
     if stored is None:
         return None
@@ -127,11 +132,12 @@ def _known(path: Path, data: bytes) -> Report | None:
         return None  # not an entry that tilegen wrote
 
 
-def _key(path: Path, data: bytes) -> str:
-    return cache.digest(cache.package_digest(), sys.version, str(path), hashlib.sha256(data).hexdigest())
+def _key(path: Path, data: Texts) -> str:
+    hashes = [None if text is None else hashlib.sha256(text).hexdigest() for text in data]
+    return cache.digest(cache.package_digest(), sys.version, str(path), hashes)
 
 
-def _check_all(specs: Mapping[Path, bytes], progress: Callable[[Path], None]) -> Iterator[tuple[Path, Report]]:
+def _check_all(specs: Mapping[Path, Texts], progress: Callable[[Path], None]) -> Iterator[tuple[Path, Report]]:
     workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, len(specs) // SPECS_A_WORKER)
     if workers < 2 or threading.active_count() > 1:
         for path, data in specs.items():
@@ -164,12 +170,19 @@ def _import_ahead() -> None:
         family(name)
 
 
-def _checked(path: str, data: bytes) -> Report:
+def _checked(path: str, data: Texts) -> Report:
+    return report_of(path, *data)
+
+
+def report_of(path: str, data: bytes, lock: bytes | None = None) -> Report:
+    """The report on the spec in ``data``, which stands at ``path`` or will, with what its lock holds; nothing is read from
+    there, nor kept.
+    """
     from tilegen.check.checker import check
     from tilegen.spec import load_bytes
 
     try:
-        spec = load_bytes(data, path)
+        spec = load_bytes(data, path, lock)
     except SpecError as error:
         return Report(path, "", error.diagnostics)
     verdict = check(spec)

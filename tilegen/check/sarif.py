@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tilegen import __version__
+from tilegen import __version__, cache
 from tilegen.check.report import Report
 from tilegen.spec.diagnostic import Diagnostic, Severity
 from tilegen.spec.source import Span
+
+if TYPE_CHECKING:
+    from tilegen.check.rule import Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 LEVEL = {Severity.ERROR: "error", Severity.SLOW: "warning", Severity.UNDECIDED: "warning", Severity.NOTE: "note"}
@@ -34,7 +37,9 @@ def sarif_log(findings: Sequence[tuple[Report, Diagnostic]], *, strict: bool) ->
                     }
                 },
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(diagnostic, codes.index(diagnostic.code), strict) for _, diagnostic in findings],
+                "results": [
+                    _result(report, diagnostic, codes.index(diagnostic.code), strict) for report, diagnostic in findings
+                ],
             }
         ],
     }
@@ -53,11 +58,34 @@ def _rule(diagnostic: Diagnostic) -> dict[str, Any]:
         if rule is not None:
             described["shortDescription"] = {"text": rule.sentence}
             described["fullDescription"] = {"text": f"{rule.sentence}. {rule.today}".rstrip(". ") + "."}
-            described["help"] = {"text": f"Source: {rule.source}\ntilegen explain {rule.code}"}
+            described["help"] = {"text": rule_help(rule, mark=""), "markdown": rule_help(rule, mark="**")}
     return described
 
 
-def _result(diagnostic: Diagnostic, index: int, strict: bool) -> dict[str, Any]:
+def rule_help(rule: Rule, *, mark: str) -> str:
+    """What a code host shows beside a finding: the rule, what happens without it, its source, and a refused example."""
+    from tilegen.check.examples import examples
+
+    parts = [f"{rule.sentence[:1].upper()}{rule.sentence[1:]}."]
+    for heading, text in (("Without it", rule.today), ("Measured", rule.cost), ("Source", rule.source)):
+        if text:
+            parts.append(f"{mark}{heading}:{mark} {text}.")
+    refused = next((example for example in examples(rule.id) if example.fails), None)
+    if refused is not None:
+        change = refused.text.strip("\n")
+        fenced = f"```toml\n{change}\n```" if mark else change
+        parts.append(f"{mark}Refused{mark}, in the example of {refused.of}:\n\n{fenced}")
+        parts.append(f"{mark}Found:{mark} {refused.says}.")
+    parts.append(f"tilegen explain {rule.code}")
+    return "\n\n".join(parts)
+
+
+def _fingerprint(kernel: str, diagnostic: Diagnostic) -> str:
+    """The same for a finding that only moved: so a code host knows it again when lines above it change."""
+    return cache.digest(kernel, diagnostic.code, diagnostic.severity.value, diagnostic.message)
+
+
+def _result(report: Report, diagnostic: Diagnostic, index: int, strict: bool) -> dict[str, Any]:
     level = LEVEL[diagnostic.severity]
     lines = [diagnostic.message, diagnostic.label, *diagnostic.notes, *(f"help: {line}" for line in diagnostic.help)]
     result: dict[str, Any] = {
@@ -65,6 +93,7 @@ def _result(diagnostic: Diagnostic, index: int, strict: bool) -> dict[str, Any]:
         "ruleIndex": index,
         "level": "error" if strict and level == "warning" else level,
         "message": {"text": "\n".join(line for line in lines if line)},
+        "partialFingerprints": {"tilegen/v1": _fingerprint(report.kernel or report.path, diagnostic)},
     }
     if diagnostic.span is not None:
         result["locations"] = [_location(diagnostic.span)]

@@ -52,7 +52,7 @@ def run(request: Request) -> int:
     if request.results is not None:
         return _report(_saved(request.results), request)
     spec = load_kernel(request.kernel)
-    if not _legal(spec):
+    if not legal(spec):
         return 1
     suite = _suite(spec, request)
     from tilegen.bench.cuda import gpu_problem
@@ -75,7 +75,7 @@ def _saved(path: Path) -> Result:
         raise click.UsageError(str(error)) from None
 
 
-def _legal(spec: Spec) -> bool:
+def legal(spec: Spec) -> bool:
     """Whether the spec passes its checks: what is not proved is not run."""
     from tilegen.check.checker import check
     from tilegen.spec.diagnostic import render_text
@@ -102,7 +102,10 @@ def _suite(spec: Spec, request: Request) -> Suite:
         against = parse_peers(request.against if request.against is not None else DEFAULT_PEERS)
         if request.suite is None:
             return Suite(
-                tuple(shapes(spec, _given(request.dims))), against, request.dtypes or known, states or ("cold", "warm")
+                tuple(shapes(spec, given_dims(request.dims))),
+                against,
+                request.dtypes or known,
+                states or ("cold", "warm"),
             )
         if request.dims:
             raise click.UsageError("give the shapes by --dim or by --suite, not by both")
@@ -120,7 +123,8 @@ def _suite(spec: Spec, request: Request) -> Suite:
     )
 
 
-def _given(dims: tuple[str, ...]) -> dict[str, str]:
+def given_dims(dims: tuple[str, ...]) -> dict[str, str]:
+    """What the ``--dim`` options say, by dim."""
     found: dict[str, str] = {}
     for text in dims:
         name, equals, sizes = text.partition("=")

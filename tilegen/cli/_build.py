@@ -70,9 +70,9 @@ def _build(
     from tilegen.verify.pipeline import default_workers
 
     try:
-        specs = _load(files, only)
-        _known_targets(specs, targets)
-        with _progress() as progress:
+        specs = load_specs(files, only)
+        known_targets(specs, targets)
+        with progress("lowering") as advance:
             built = build(
                 specs,
                 out,
@@ -80,7 +80,7 @@ def _build(
                 depth=depth,  # type: ignore[arg-type]
                 workers=jobs or default_workers(),
                 partial=bool(only),
-                progress=progress,
+                progress=advance,
             )
     except (SpecError, BuildError) as error:
         _report(error.diagnostics)
@@ -99,7 +99,7 @@ def _build(
     return 0
 
 
-def _load(files: list[Path], only: tuple[str, ...]) -> list[Any]:
+def load_specs(files: list[Path], only: tuple[str, ...]) -> list[Any]:
     from tilegen.spec import load
     from tilegen.spec.diagnostic import SpecError
 
@@ -123,7 +123,7 @@ def _load(files: list[Path], only: tuple[str, ...]) -> list[Any]:
     return [spec for spec in specs if not only or spec.kernel in only]
 
 
-def _known_targets(specs: list[Any], targets: tuple[str, ...]) -> None:
+def known_targets(specs: list[Any], targets: tuple[str, ...]) -> None:
     declared = {target.arch for spec in specs for target in spec.targets}
     for name in targets:
         if name not in declared:
@@ -131,7 +131,7 @@ def _known_targets(specs: list[Any], targets: tuple[str, ...]) -> None:
 
 
 @contextlib.contextmanager
-def _progress() -> Iterator[Any]:
+def progress(word: str) -> Iterator[Any]:
     """A progress bar on a terminal, nothing where the output is piped."""
     if not sys.stderr.isatty():
         yield lambda _name, _total: None
@@ -140,7 +140,7 @@ def _progress() -> Iterator[Any]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("lowering"),
+        TextColumn(word),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -44,3 +44,13 @@ def load_kernel(argument: str) -> Spec:
     except NoSpecError as error:
         raise click.UsageError(str(error)) from None
     return load_specs([str(path)])[0]
+
+
+def require_total(spec: Spec) -> None:
+    """Ends the command where the tile values of a spec are not always defined: there is no plan to show."""
+    from tilegen.check.checker import spec_findings
+
+    found = spec_findings(spec)
+    if found:
+        click.echo(render_text(found, color=use_color(sys.stderr)), err=True)
+        sys.exit(1)

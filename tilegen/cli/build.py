@@ -28,6 +28,17 @@ import click
     show_default=True,
     help="How many instances to lower: one for each case of the tile rules, or every listed shape.",
 )
+@click.option(
+    "--aot",
+    metavar="ARCH[,ARCH]",
+    help="Then compile libraries for these targets into aot/ of each kernel. Needs no GPU.",
+)
+@click.option(
+    "--dims",
+    multiple=True,
+    metavar="DIM=N[,N]",
+    help="With --aot: the sizes of a dim to compile for, instead of the listed ones.",
+)
 def command(
     paths: tuple[Path, ...],
     out: Path,
@@ -37,6 +48,8 @@ def command(
     targets: tuple[str, ...],
     jobs: int | None,
     depth: str,
+    aot: str | None,
+    dims: tuple[str, ...],
 ) -> None:
     """Check, render and verify specs, and write the kernels with their golden tests.
 
@@ -44,4 +57,14 @@ def command(
     """
     from tilegen.cli._build import run
 
-    sys.exit(run(paths or (Path("specs"),), out, check_only, dry_run, only, targets, jobs, depth))
+    if (dims or aot) and (check_only or dry_run):
+        raise click.UsageError("--aot compiles; it does not go with --check or --dry-run")
+    if dims and not aot:
+        raise click.UsageError("--dims says what --aot compiles; it does nothing without")
+    paths = paths or (Path("specs"),)
+    code = run(paths, out, check_only, dry_run, only, targets, jobs, depth)
+    if aot and code == 0:
+        from tilegen.cli._libraries import compile_ahead
+
+        code = compile_ahead(paths, out, only, tuple(aot.split(",")), dims, jobs)
+    sys.exit(code)

@@ -1,5 +1,5 @@
 """``tilegen explain``: what a rule says, where it comes from, what TileLang does without it, and examples; or where a
-line of generated code comes from."""
+line of generated code comes from; or why the tiles of a kernel are as they are."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ WIDTH = 100
 
 
 @click.command
-@click.argument("rules", nargs=-1, metavar="[RULE | FILE:LINE]...")
+@click.argument("rules", nargs=-1, metavar="[RULE | FILE:LINE | KERNEL]...")
 @click.option("--spec", type=click.Path(path_type=Path), help="The spec of FILE, if it is not where FILE says.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(rules: tuple[str, ...], spec: Path | None, form: str) -> None:
-    """Explain rules of the checker, or lines of generated code.
+    """Explain rules of the checker, lines of generated code, or the tiles of a kernel.
 
     RULE is an id (TG-C2, or C2) or a name (tma-box-256); without any, all rules are listed. FILE:LINE is a line of a
-    generated file: the lines of the spec that decide it are shown, and the rules that hold them.
+    generated file: the lines of the spec that decide it are shown, and the rules that hold them. KERNEL is a spec file or
+    the name of a kernel in specs/: the arithmetic that leads to its tiles is shown, for each of them.
     """
     from tilegen.check.rule import catalogue
     from tilegen.review.origin.place import is_place
@@ -44,6 +45,16 @@ def command(rules: tuple[str, ...], spec: Path | None, form: str) -> None:
         if not rules:
             return
 
+    kernels = [text for text in rules if _is_kernel(text)]
+    if kernels:
+        from tilegen.cli._tiles import explain_kernel
+
+        for text in kernels:
+            explain_kernel(text, form)
+        rules = tuple(text for text in rules if text not in kernels)
+        if not rules:
+            return
+
     known = catalogue()
     found = [_find(text) for text in rules] or list(known.values())
     if form == "json":
@@ -54,6 +65,20 @@ def command(rules: tuple[str, ...], spec: Path | None, form: str) -> None:
         width = max(len(rule.name) for rule in found)
         for rule in found:
             click.echo(f"{rule.code:<7} {rule.severity.value:<6} {rule.name:<{width}}  {rule.sentence}")
+
+
+def _is_kernel(text: str) -> bool:
+    """Whether a text that names no rule names a spec."""
+    from tilegen.check.rule import find_rule
+    from tilegen.spec.find import NoSpecError, find_kernel
+
+    if find_rule(text) is not None:
+        return False
+    try:
+        find_kernel(text)
+    except NoSpecError:
+        return False
+    return True
 
 
 def _find(text: str) -> Rule:

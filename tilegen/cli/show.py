@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilegen.cli._specs import load_kernel
+from tilegen.cli._specs import load_kernel, require_total
 from tilegen.cli._terminal import bold
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Show the tile plan of KERNEL (a spec file or the name of a kernel in specs/), its budget and its proofs."""
     spec = load_kernel(kernel)
-    _require_total(spec)
+    require_total(spec)
     chosen = list(_chosen(spec, target, case, dtype))
     if layout is not None:
         _draw(chosen[0][1], layout, output)
@@ -50,18 +50,6 @@ def command(
         click.echo(json.dumps([_as_json(number, plan, results) for number, plan, results in chosen], indent=2))
     else:
         click.echo("\n\n".join("\n".join(_text(number, plan, results)) for number, plan, results in chosen))
-
-
-def _require_total(spec: Spec) -> None:
-    """Ends the command where the tile values of a spec are not always defined: there is no plan to show."""
-    from tilegen.check.checker import spec_findings
-    from tilegen.cli._terminal import use_color
-    from tilegen.spec import render_text
-
-    found = spec_findings(spec)
-    if found:
-        click.echo(render_text(found, color=use_color(sys.stderr)), err=True)
-        sys.exit(1)
 
 
 def _chosen(

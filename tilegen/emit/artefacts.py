@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from tilegen.verify.pipeline import Verified
 
 MANIFEST = "manifest.json"
-SOURCES = ("__init__.py", "_golden.py", "_runtime.py", "api.py", "dispatch.py", "kernel.py", "reference.py")
+SOURCES = (
+    "__init__.py",
+    "_compiled.py",
+    "_golden.py",
+    "_launching.py",
+    "_runtime.py",
+    "api.py",
+    "dispatch.py",
+    "kernel.py",
+    "reference.py",
+)
 
 
 def sha256(content: bytes) -> str:
@@ -59,7 +69,7 @@ def kernel_folder(
         lowered = {entry["name"]: entry for entry in lowering}
         lowering = [lowered.get(name, entry) for name, entry in known.items()]
     facts = {
-        "spec": {"path": spec.path, "sha256": spec.sha256},
+        "spec": spec_entry(spec),
         "tilegen": __version__,
         "tilelang": TILELANG_VERSION,
         "files": {name: sha256(files[name]) for name in SOURCES},
@@ -70,6 +80,12 @@ def kernel_folder(
     for name, content in outputs.items():
         files[f"golden/{name}.npy"] = content
     return files
+
+
+def spec_entry(spec: Spec) -> dict[str, str]:
+    """What a kernel was made of: the spec, and its lock where it has one."""
+    entry = {"path": spec.path, "sha256": spec.sha256}
+    return entry if spec.lock is None else {**entry, "lock": spec.lock.path, "lock_sha256": spec.lock.sha256}
 
 
 class StaleFactsError(Exception):
@@ -128,7 +144,7 @@ def manifest(folders: Mapping[str, Mapping[str, bytes]], entries: Mapping[str, M
 
 def manifest_entry(spec: Spec, parameters: Iterable[str]) -> dict[str, Any]:
     return {
-        "spec": {"path": spec.path, "sha256": spec.sha256},
+        "spec": spec_entry(spec),
         "family": spec.family,
         "variant": spec.variant,
         "targets": [target.arch for target in spec.targets],

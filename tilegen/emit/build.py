@@ -128,10 +128,10 @@ def _cases(spec: Spec) -> Any:
 def _representatives(found: list[Instance]) -> list[Instance]:
     """What is lowered at least of a target's instances: the first of each case, and of each choice of dtypes."""
     chosen: list[Instance] = []
-    seen_cases: set[tuple[tuple[str, int], ...]] = set()
+    seen_cases: set[tuple[Any, ...]] = set()
     seen_dtypes: set[tuple[str, ...]] = set()
     for instance in found:
-        case = tuple(sorted(instance.case.chosen.items()))
+        case = (instance.case.winner, *sorted(instance.case.chosen.items()))
         dtypes = tuple(instance.dtypes.values())
         if case not in seen_cases or dtypes not in seen_dtypes:
             chosen.append(instance)

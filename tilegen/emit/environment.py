@@ -14,10 +14,10 @@ from tilegen.emit import format as layout
 
 @cache
 def environment() -> ImmutableSandboxedEnvironment:
-    """Templates are named ``shared/<file>`` and ``<family>/<file>``."""
+    """Templates are named ``shared/<file>``, ``aot/<file>`` and ``<family>/<file>``."""
     from tilegen.families import names
 
-    loaders = {"shared": PackageLoader("tilegen.emit", "templates")}
+    loaders = {"shared": PackageLoader("tilegen.emit", "templates"), "aot": PackageLoader("tilegen.aot", ".")}
     for family in names():
         loaders[family] = PackageLoader(f"tilegen.families.{family}", ".")
     found = ImmutableSandboxedEnvironment(

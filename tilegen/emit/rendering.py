@@ -53,6 +53,8 @@ def render(spec: Spec) -> Rendering:
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
+        "_compiled.py": support("compiled.py"),
+        "_launching.py": support("launching.py"),
         "_runtime.py": support("runtime.py"),
         "_golden.py": support("golden.py"),
     }
@@ -107,7 +109,7 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "arches": tuple(by_arch),
         "tables": tables,
         "schedules": tuple(dict.fromkeys(case.tiles["schedule"] for cases in by_arch.values() for case in cases)),
-        "namespace": f"tilegen_{spec.sha256[:12]}",
+        "namespace": f"tilegen_{spec.digest[:12]}",
         "total": all(_is_total(table) for table in tables),
         "dispatch_arguments": dispatch_arguments(spec),
         "preferred": [
@@ -149,7 +151,7 @@ def _probe_values(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> str:
 
 
 def _is_total(table: Table) -> bool:
-    return bool(table.lines) or not table.branches[-1].guard
+    return bool(table.lines) or not (table.branches or table.tuned)[-1].guard
 
 
 def dispatch_arguments(spec: Spec) -> tuple[str, ...]:

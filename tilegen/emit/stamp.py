@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tilegen import cache
 from tilegen.emit.tree import read_tree
+from tilegen.spec.find import lock_path
 
 
 def key(files: list[Path], only: tuple[str, ...], targets: tuple[str, ...], depth: str) -> str:
@@ -15,7 +16,7 @@ def key(files: list[Path], only: tuple[str, ...], targets: tuple[str, ...], dept
         tilelang = version("tilelang")
     except PackageNotFoundError:
         tilelang = "absent"
-    contents = [(str(file), _bytes(file).hex()) for file in files]
+    contents = [(str(file), _bytes(file).hex(), _bytes(lock_path(file)).hex()) for file in files]
     return cache.digest("build", contents, sorted(only), sorted(targets), depth, tilelang, cache.package_digest())
 
 

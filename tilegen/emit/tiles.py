@@ -30,9 +30,12 @@ class Branch:
 
 @dataclass(frozen=True)
 class Table:
-    """What holds on ``arches``: the branches of a table, or the lines of a chain."""
+    """What holds on ``arches``: first ``tuned``, tilings that were measured, then the branches of a table or the lines of
+    a chain.
+    """
 
     arches: tuple[str, ...]
+    tuned: tuple[Branch, ...] = ()
     branches: tuple[Branch, ...] = ()
     lines: tuple[str, ...] = ()
 
@@ -50,9 +53,11 @@ def tile_tables(
     """
     grouped: dict[tuple[Any, ...], list[str]] = {}
     for arch, cases in cases_by_arch.items():
-        branches = tuple(_branch(case, lines, parameters) for case in cases)
-        chain = _chain(spec, arch, cases, parameters) if len(cases) > MOST_BRANCHES else ()
-        grouped.setdefault((() if chain else branches, chain), []).append(arch)
+        tuned = tuple(_branch(case, lines, parameters) for case in cases if case.winner is not None)
+        by_rule = tuple(case for case in cases if case.winner is None)
+        branches = tuple(_branch(case, lines, parameters) for case in by_rule)
+        chain = _chain(spec, arch, by_rule, parameters) if len(by_rule) > MOST_BRANCHES else ()
+        grouped.setdefault((tuned, () if chain else branches, chain), []).append(arch)
     return tuple(Table(tuple(arches), *parts) for parts, arches in grouped.items())
 
 

@@ -13,9 +13,12 @@ from pathlib import Path
 RENAME_EXCHANGE = 2
 AT_FDCWD = -100
 
+LIBRARIES = "aot"
+"""The folder of a kernel that holds what `tilegen build --aot` compiled: no part of the tree that follows from the specs."""
+
 
 def replace_tree(destination: Path, files: Mapping[str, bytes]) -> None:
-    """Makes ``destination`` hold exactly ``files`` (relative path to content).
+    """Makes ``destination`` hold exactly ``files`` (relative path to content), and the libraries of kernels that it keeps.
 
     The new tree is written and flushed beside the old one, then the two names are exchanged in one system call; where the
     file system cannot do that, the old tree is moved aside first.
@@ -25,6 +28,7 @@ def replace_tree(destination: Path, files: Mapping[str, bytes]) -> None:
     try:
         for name, content in sorted(files.items()):
             _write(staging / name, content)
+        _carry_libraries(destination, staging)
         staging.chmod(0o755)
         _swap(staging, destination)
     finally:
@@ -37,6 +41,12 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _carry_libraries(old: Path, new: Path) -> None:
+    for folder in sorted(old.glob(f"*/{LIBRARIES}")):
+        if (new / folder.parent.name).is_dir():
+            shutil.copytree(folder, new / folder.parent.name / LIBRARIES, dirs_exist_ok=True)
 
 
 def _swap(staging: Path, destination: Path) -> None:
@@ -65,7 +75,7 @@ def _exchange(first: Path, second: Path) -> bool:
     raise OSError(code, os.strerror(code), str(second))
 
 
-def read_tree(root: Path, skip: tuple[str, ...] = ("__pycache__", ".pytest_cache")) -> dict[str, bytes]:
+def read_tree(root: Path, skip: tuple[str, ...] = ("__pycache__", ".pytest_cache", LIBRARIES)) -> dict[str, bytes]:
     """Every file under ``root`` by relative path; an empty mapping if there is no such folder."""
     found = {}
     for folder, folders, names in os.walk(root):

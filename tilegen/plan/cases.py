@@ -1,7 +1,8 @@
 """The cases of a spec: every way through its tile rules that some declared shape takes.
 
 A tile parameter is a list of first-match rules. Picking one rule for each parameter gives a case; its condition is that
-those rules match and no earlier one does. Cases that no declared shape reaches are dropped.
+those rules match and no earlier one does. Cases that no declared shape reaches are dropped. A winner of the lock is a case
+of its own, ahead of all others.
 """
 
 from __future__ import annotations
@@ -16,27 +17,46 @@ from tilegen.expr import all_of, free_names, negate, substitute
 from tilegen.plan.model import Case
 
 if TYPE_CHECKING:
-    from tilegen.spec.model import Dim, Spec, TileValue
+    from tilegen.spec.model import Dim, Spec, TileValue, Winner
 
 
 def cases(spec: Spec, arch: str, overrides: Mapping[str, int] | None = None) -> Iterator[Case]:
     """Every reachable case on ``arch``, in the order of the rules. ``overrides`` replaces parameters by fixed values."""
-    key = (spec.path, spec.sha256, sharer(spec, arch), tuple(sorted((overrides or {}).items())))
+    key = (spec.path, spec.digest, sharer(spec, arch), tuple(sorted((overrides or {}).items())))
     if key not in _found:
         if len(_found) >= REMEMBERED:
             _found.clear()
-        values = spec.tile_for(arch)
-        start = Case(True, dict(overrides or {}), dict.fromkeys(overrides or {}, -1))
-        _found[key] = tuple(_extend(start, evaluation_order(values), values, spec))
+        values, fixed = spec.tile_for(arch), dict(overrides or {})
+        won = _won(spec, arch, fixed)
+        left = all_of(*(negate(winner.when) for winner in winners_on(spec, arch).values()))
+        start = Case(left, fixed, dict.fromkeys(fixed, -1))
+        rest = _extend(start, evaluation_order(values), values, spec) if _reachable(left, spec.dims) else ()
+        _found[key] = (*won, *rest)
     return iter(_found[key])
 
 
 def sharer(spec: Spec, arch: str) -> str:
     """The first target with the tile rules of ``arch``: where a spec gives a target none of its own, all share them."""
-    own = next((target for target in spec.targets if target.arch == arch), None)
-    if own is None or own.tile or own.schedule is not None:
-        return arch
-    return next(target.arch for target in spec.targets if not target.tile and target.schedule is None)
+    tuned = {winner.target for winner in spec.lock.winners} if spec.lock is not None else set()
+    shared = [t.arch for t in spec.targets if not t.tile and t.schedule is None and t.arch not in tuned]
+    return shared[0] if arch in shared else arch
+
+
+def winners_on(spec: Spec, arch: str) -> dict[int, Winner]:
+    """The winners of the lock for ``arch`` by their places in it."""
+    entries = enumerate(spec.lock.winners) if spec.lock is not None else ()
+    return {index: winner for index, winner in entries if winner.target == arch}
+
+
+def _won(spec: Spec, arch: str, overrides: Mapping[str, int]) -> Iterator[Case]:
+    """A case for each winner that some declared shape reaches, ahead of the rules of the spec."""
+    passed: Any = True
+    for index, winner in winners_on(spec, arch).items():
+        condition = all_of(passed, winner.when)
+        if _reachable(condition, spec.dims):
+            tiles = {**winner.tiles, **overrides}
+            yield Case(condition, tiles, dict.fromkeys(tiles, -1), winner.when, index)
+        passed = all_of(passed, negate(winner.when))
 
 
 REMEMBERED = 256

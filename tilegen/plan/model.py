@@ -288,13 +288,15 @@ class Case:
 
     ``tiles`` maps each parameter to its value; ``chosen`` to the index of its rule (-1: fixed or derived, not by a
     rule). ``condition`` is the exact claim over the dims: the chosen rules match and no earlier one does. ``guard``
-    says only that the chosen rules match; where the cases are tried in order, first match, that is enough.
+    says only that the chosen rules match; where the cases are tried in order, first match, that is enough. ``winner`` is
+    the place in the lock of a tiling that was measured, and comes before every rule.
     """
 
     condition: Any
     tiles: Mapping[str, Any]
     chosen: Mapping[str, int]
     guard: Any = True
+    winner: int | None = None
 
     @property
     def label(self) -> str:

@@ -10,7 +10,7 @@ from tilegen.plan.build import dtype_bindings
 from tilegen.review.budget import Budget, BufferBudget, LaunchBudget, budget, dtype_words
 from tilegen.review.change import BudgetRow, Change, Level
 from tilegen.review.shapes import CaseTable
-from tilegen.review.summary import cost_of
+from tilegen.review.summary import cost_of, launch_role
 from tilegen.review.words import count_words, joined, shape_words
 
 if TYPE_CHECKING:
@@ -235,15 +235,13 @@ def pair_changes(pair: Pair, where: str) -> Iterator[Change]:
     if before is None or after is None:
         yield from _one_sided(pair)
         return
-    old = {launch.name: launch for launch in before.launches}
-    new = {launch.name: launch for launch in after.launches}
+    old, new = ({launch_role(side, launch): launch for launch in side.launches} for side in (before, after))
     for name in dict.fromkeys((*new, *old)):
         if name in old and name in new:
-            own = name in (before.kernel, after.kernel)
-            yield from _launch(old[name], new[name], "" if own or len(new) == 1 else f" of `{name}`")
+            yield from _launch(old[name], new[name], f" of `{name}`" if name and len(new) > 1 else "")
         else:
             word = "added" if name in new else "gone"
-            yield Change(Level.NOTE, "launch", f"kernel launch `{name}` {word}", where=where)
+            yield Change(Level.NOTE, "launch", f"kernel launch `{name or pair.either.kernel}` {word}", where=where)
 
 
 def _one_sided(pair: Pair) -> Iterator[Change]:

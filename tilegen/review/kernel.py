@@ -57,7 +57,7 @@ def changed(old: Side, new: Side) -> KernelDiff:
     status = Status.RENAMED if old.kernel != new.kernel or old.path != new.path else Status.CHANGED
     found, budgets, files = _content(old, new) if old.spec != new.spec else ([], (), ())
     if not files:
-        files = source_diffs(_sources(old.folder, old.kernel, new.kernel), _sources(new.folder, new.kernel))
+        files = _committed(old, new)
     changes = [*_names(old, new), *found]
     changes += golden_changes(old.folder, new.folder, hashlib.sha256(new.spec).hexdigest())
     changes += tuned_changes(old.lock, new.lock)
@@ -109,27 +109,34 @@ def _content(old: Side, new: Side) -> Content:
 
 def _rendered(old: Side, new: Side, before: Spec, after: Spec) -> tuple[FileDiff, ...]:
     """The differences of the committed sources where both belong to their specs; else of what the specs render to."""
-    committed = [_sources(old.folder, old.kernel, new.kernel), _sources(new.folder, new.kernel)]
-    if all(committed) and old.folder != new.folder:
-        return source_diffs(*committed)
+    if old.folder and new.folder and old.folder != new.folder:
+        return _committed(old, new)
     try:
         first, second = (_plain(render(spec).files, spec.kernel) for spec in (before, after))
     except RenderError:
         return ()
-    return source_diffs(_renamed(first, old.kernel, new.kernel), second)
+    return source_diffs(_renamed(first, old, new), second)
 
 
-def _sources(folder: Mapping[str, bytes], kernel: str, now: str = "") -> dict[str, str]:
-    """The sources in a kernel's generated folder, as they would read if it had been called ``now`` already."""
-    files = {name: text.decode(errors="replace") for name, text in folder.items() if name.endswith(".py")}
-    return _renamed(_plain(files, kernel), kernel, now or kernel)
+def _committed(old: Side, new: Side) -> tuple[FileDiff, ...]:
+    """The differences of the generated sources in the two revisions."""
+    first, second = (
+        _plain(
+            {name: text.decode(errors="replace") for name, text in side.folder.items() if name.endswith(".py")},
+            side.kernel,
+        )
+        for side in (old, new)
+    )
+    return source_diffs(_renamed(first, old, new), second)
 
 
-def _renamed(files: Mapping[str, str], was: str, now: str) -> dict[str, str]:
-    if was == now:
+def _renamed(files: Mapping[str, str], old: Side, new: Side) -> dict[str, str]:
+    """The sources as they would read if kernel and spec had been called as they are at the head."""
+    if (old.kernel, old.path) == (new.kernel, new.path):
         return dict(files)
-    word = re.compile(rf"(?<![A-Za-z0-9]){re.escape(was)}(?![A-Za-z0-9])")
-    return {name: word.sub(now, text) for name, text in files.items()}
+    kernel = rf"(?<![A-Za-z0-9]){re.escape(old.kernel)}(?![A-Za-z0-9])"
+    word = re.compile(rf"(?P<path>{re.escape(old.path)})|{kernel}")
+    return {name: word.sub(lambda m: new.path if m["path"] else new.kernel, text) for name, text in files.items()}
 
 
 def _plain(files: Mapping[str, str], kernel: str) -> dict[str, str]:

@@ -18,7 +18,7 @@ from tilegen.emit.artefacts import compile_keys
 from tilegen.emit.rendering import RenderError, cases_by_arch
 from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings
-from tilegen.review.budget import Budget, budget
+from tilegen.review.budget import Budget, LaunchBudget, budget
 from tilegen.review.shapes import CaseTable
 from tilegen.review.words import domain_words, joined, rule_words
 from tilegen.spec.diagnostic import Diagnostic, to_json
@@ -157,9 +157,15 @@ def cost_of(entry: Budget) -> str:
     """A digest of what a budget costs, apart from the names of dtypes and the shapes where it holds."""
     plain = entry.to_json()
     kept = {name: plain[name] for name in ("arch", "tiles", "launches")}
-    for launch in kept["launches"]:
+    for launch, own in zip(kept["launches"], entry.launches, strict=True):
+        launch["name"] = launch_role(entry, own)
         launch["buffers"] = [{**b, "dtype": ""} for b in launch["buffers"]]
     return cache.digest(kept)
+
+
+def launch_role(entry: Budget, launch: LaunchBudget) -> str:
+    """The name of a launch without the kernel's: empty for the kernel itself. It outlives a rename."""
+    return launch.name.removeprefix(entry.kernel).strip("_")
 
 
 def _compile_keys(spec: Spec) -> dict[str, tuple[dict[str, Any], ...]]:

@@ -11,6 +11,10 @@ FOLDER = Path("specs")
 """Where specs stand when a command names none, and where kernel names are looked up."""
 
 
+LOCK_SUFFIX = ".tune.toml"
+"""What the lock of a spec is called, in place of its ``.toml``."""
+
+
 class NoSpecError(Exception):
     """An argument that names no spec; the message says what was looked for, and what is near."""
 
@@ -58,9 +62,22 @@ def specs_in(folder: Path) -> list[Path]:
         path
         for path in folder.rglob("*.toml")
         if path.is_file()
-        and not path.name.endswith(".tune.toml")
+        and not path.name.endswith(LOCK_SUFFIX)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
+
+
+def lock_path(spec: Path) -> Path:
+    """Where the lock of a spec stands: ``specs/gemm_relu.tune.toml`` for ``specs/gemm_relu.toml``."""
+    return spec.with_name(spec.name.removesuffix(".toml") + LOCK_SUFFIX)
+
+
+def lock_bytes(spec: Path) -> bytes | None:
+    """What the lock of a spec holds; None where there is none. Raises OSError where it cannot be read."""
+    try:
+        return lock_path(spec).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
 
 
 def _kernel(name: str) -> Path:

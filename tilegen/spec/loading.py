@@ -13,10 +13,12 @@ from tilegen import targets as chips
 from tilegen.spec import document as doc
 from tilegen.spec import keys
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError
-from tilegen.spec.model import Allow, Dim, GoldenCase, Prefer, Spec, Target, Tensor, TileValue, Tolerance
+from tilegen.spec.find import lock_bytes, lock_path
+from tilegen.spec.model import Allow, Dim, GoldenCase, Lock, Prefer, Spec, Target, Tensor, TileValue, Tolerance
 from tilegen.spec.names import call_problem, kernel_problem, suggested_kernel
 from tilegen.spec.read_compute import read_compute
 from tilegen.spec.read_dims import read_dims
+from tilegen.spec.read_lock import read_lock
 from tilegen.spec.read_shapes import read_shapes
 from tilegen.spec.read_tensors import check_dims_bound, read_scalars, read_tensors
 from tilegen.spec.read_tile import read_schedule, read_tile
@@ -30,21 +32,33 @@ _RULE_ID = re.compile(r"TG-[A-Z][0-9]{1,3}")
 def load(path: Path) -> Spec:
     """The spec in the file at `path`. Raises SpecError with all that is wrong with it, and nothing else."""
     try:
-        data = Path(path).read_bytes()
+        data, lock = Path(path).read_bytes(), lock_bytes(Path(path))
     except (OSError, ValueError) as e:
         reason = getattr(e, "strerror", None) or str(e)
         diagnostic = Diagnostic("spec-unreadable", "unreadable", Severity.ERROR, f"cannot read {path}: {reason}", None)
         raise SpecError([diagnostic]) from None
-    return load_bytes(data, str(path))
+    return load_bytes(data, str(path), lock)
 
 
-def load_bytes(data: bytes, path: str) -> Spec:
-    """The spec in `data`, which stands at `path`. Raises SpecError."""
+def load_bytes(data: bytes, path: str, lock: bytes | None = None) -> Spec:
+    """The spec in `data`, which stands at `path`, with the winners of its lock if there is one. Raises SpecError."""
     reader = Reader(doc.parse_document(data, path))
     spec = _read(reader, hashlib.sha256(data).hexdigest(), path)
     if spec is None or reader.diagnostics:
         raise SpecError(sorted(reader.diagnostics, key=lambda d: (d.span is None, d.span or 0)))
-    return spec
+    if lock is None:
+        return spec
+    dynamic = [dim.name for dim in spec.dims if dim.dynamic]
+    names = [dim.name for dim in spec.dims]
+    found = read_lock(lock, str(lock_path(Path(path))), spec.section, names, dynamic, spec.targets)
+    return with_lock(spec, found)
+
+
+def with_lock(spec: Spec, lock: Lock | None) -> Spec:
+    """The spec with these winners in place of its own."""
+    tuned = spec.model_copy(update={"lock": lock})
+    tuned._document, tuned._section = spec._document, spec._section
+    return tuned
 
 
 def _read(reader: Reader, sha256: str, path: str) -> Spec | None:

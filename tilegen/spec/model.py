@@ -6,6 +6,7 @@ not validated again here.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -156,6 +157,36 @@ class Tolerance(_Value):
     span: Span
 
 
+class Winner(_Value):
+    """A tiling that was measured to be faster on ``target`` where ``when`` holds; ``tiles`` has the schedule too, if given.
+
+    ``ratio`` is how many times as fast it was as the rules of the spec, ``us`` microseconds of a call.
+    """
+
+    target: str
+    when: Condition
+    when_text: str
+    tiles: dict[str, Any]
+    card: str = ""
+    dtype: str = ""
+    date: str = ""
+    us: float | None = None
+    ratio: float | None = None
+    shape: dict[str, int] = {}
+    versions: dict[str, str] = {}
+    span: Span
+
+
+class Lock(_Value):
+    """The winners of a spec, first match; the file at `path` stands beside the spec."""
+
+    path: str
+    sha256: str
+    winners: tuple[Winner, ...]
+
+    _document: Document = PrivateAttr()
+
+
 class Spec(_Value):
     """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file.
 
@@ -180,12 +211,18 @@ class Spec(_Value):
     allow: tuple[Allow, ...] = ()
     tests: tuple[GoldenCase, ...] = ()
     tolerance: Tolerance | None = None
+    lock: Lock | None = None
 
     _document: Document = PrivateAttr()
     _section: FamilySection = PrivateAttr()
 
     def span(self, path: str) -> Span:
-        """Where the value at `path` ("dims.M.max", "tile.BLOCK_C[1].when") stands; the nearest parent if absent."""
+        """Where the value at `path` ("dims.M.max", "tile.BLOCK_C[1].when") stands; the nearest parent if absent.
+
+        A path that starts with "winner" stands in the lock.
+        """
+        if self.lock is not None and path.startswith("winner["):
+            return self.lock._document.span(parse_path(path))
         return self._document.span(parse_path(path))
 
     def key_span(self, path: str) -> Span:
@@ -194,6 +231,8 @@ class Spec(_Value):
 
     def has(self, path: str) -> bool:
         """True if the file itself gives the value at `path`."""
+        if self.lock is not None and path.startswith("winner["):
+            return parse_path(path) in self.lock._document.places
         return parse_path(path) in self._document.places
 
     @property
@@ -229,6 +268,13 @@ class Spec(_Value):
         schedule = self.schedule_for(arch)
         chosen = {} if schedule is None else {"schedule": schedule}
         return {**chosen, **self.tile, **next((t.tile for t in self.targets if t.arch == arch), {})}
+
+    @property
+    def digest(self) -> str:
+        """sha256 of all that the spec says, its lock included: that of the file itself where there is no lock."""
+        if self.lock is None:
+            return self.sha256
+        return hashlib.sha256(f"{self.sha256} {self.lock.sha256}".encode()).hexdigest()
 
     def schedule_for(self, arch: str) -> TileValue | None:
         """The schedule on `arch`, or None where the family chooses."""

@@ -24,10 +24,13 @@ def read_tile(
     dims: Collection[str],
     dynamic: Collection[str],
     inherited: Mapping[str, TileValue],
+    *,
+    complete: bool = True,
 ) -> dict[str, TileValue]:
     """The tile values of the table at `path`. `inherited` are those of `[tile]`, for a target's overrides.
 
-    A tile is fixed when its kernel is compiled, so `use` may not mention `dynamic` dims; `when` may, and dispatches.
+    Unless it must be `complete`, what the family requires may be missing. A tile is fixed when its kernel is compiled,
+    so `use` may not mention `dynamic` dims; `when` may, and dispatches.
     """
     table = reader.table(path, value)
     for key in table:
@@ -48,7 +51,7 @@ def read_tile(
         if rules:
             tile[key] = TileValue(rules=tuple(rules))
     for key, param in section.tile.items():
-        if param.required and key not in table and key not in inherited:
+        if complete and param.required and key not in table and key not in inherited:
             reader.missing_key(path, key, help=param.doc)
     _check_cycles(reader, path, {**inherited, **tile}, tile)
     return tile

@@ -114,12 +114,17 @@ def cache_directory() -> Path:
 
 
 def _options(arch: str) -> list[str]:
+    includes = [f"-I{path}" for path in header_folders()]
+    return ["-cubin", "-std=c++20", f"-arch={arch}", "-Xptxas=-v", "-w", *includes]
+
+
+def header_folders() -> tuple[Path, Path]:
+    """Where the headers lie that a generated source includes: TileLang's own, and CUTLASS."""
     package = find_spec("tilelang")
     if package is None or not package.submodule_search_locations:
         raise ModuleNotFoundError("tilelang is not installed: its headers are needed to compile a kernel")
     root = Path(package.submodule_search_locations[0])
-    includes = [root / "src", root / "3rdparty" / "cutlass" / "include"]
-    return ["-cubin", "-std=c++20", f"-arch={arch}", "-Xptxas=-v", "-w", *(f"-I{path}" for path in includes)]
+    return root / "src", root / "3rdparty" / "cutlass" / "include"
 
 
 def _stable(command: Sequence[str]) -> list[str]:

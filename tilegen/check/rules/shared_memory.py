@@ -33,7 +33,7 @@ def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
         yield Obligation(
             at_most(dynamic + static, cap),
             at=at,
-            label=text_of(lambda values, k: _arithmetic(plan, k, values), kernel),
+            label=text_of(lambda values, k: shared_arithmetic(plan, k, values), kernel),
             parameter=at.removeprefix("tile.") if at.startswith("tile.") else None,
             related=tuple(others),
         )
@@ -50,7 +50,7 @@ def _deciding(kernel: KernelPlan) -> tuple[str, ...]:
     return tuple(found) or ("tile",)
 
 
-def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -> str:
+def shared_arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -> str:
     cap = plan.target.shared_memory.per_block
     terms = []
     for name in shared_group(kernel, values):
@@ -62,7 +62,7 @@ def _arithmetic(plan: TilePlan, kernel: KernelPlan, values: Mapping[str, int]) -
     if static != 0:
         terms.append(f"barriers {to_text(static)}")
     total = value_at(shared_bytes(kernel, plan.target), values) + static
-    over = f", {total - cap} over" if isinstance(total, int) else ""
+    over = "" if not isinstance(total, int) else f", {total - cap} over" if total > cap else f", {cap - total} left"
     return "; ".join(terms) + f"\ntogether {to_text(total)} B; {plan.target.name} gives a block {cap} B{over}"
 
 

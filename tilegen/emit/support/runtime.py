@@ -1,13 +1,12 @@
-"""What every generated kernel needs at run time: which chip this is, compiling once, and checking tensors.
+"""What every generated kernel needs at run time: which chip this is, checking tensors, and plain torch below an op.
 
-This file is the same beside every kernel. It needs torch and tilelang, and nothing else.
+This file is the same beside every kernel. It needs torch, and tilelang to compile.
 """
 
 import functools
 import importlib
 import math
 import threading
-import time
 import warnings
 
 import torch
@@ -42,113 +41,14 @@ def sm_count_of(index):
     return torch.cuda.get_device_properties(index).multi_processor_count
 
 
+# What every call asks for; torch's public functions for it build objects around these.
+current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream)
+
+
 def tilelang_target(arch):
     """The target dictionary that ``tilelang.compile`` takes for ``arch``."""
     return {"kind": "hip", "mcpu": arch} if arch.startswith("gfx") else {"kind": "cuda", "arch": arch}
-
-
-class KernelCache:
-    """Compiled kernels by key. Each key is compiled once, by whichever thread asks first; others wait for it.
-
-    ``build(**key)`` gives the prim_func; ``key["arch"]`` names the chip. TileLang keeps what it compiled on disk, so
-    a second process loads it.
-    """
-
-    def __init__(self, build):
-        self.build = build
-        self._kernels = {}
-        self._locks = {}
-        self._lock = threading.Lock()
-        self.compile_seconds = {}
-
-    def get(self, **key):
-        index = tuple(key.items())
-        kernel = self._kernels.get(index)
-        return self._compile(index, key) if kernel is None else kernel
-
-    def _compile(self, index, key):
-        import tilelang
-
-        with self._lock:
-            lock = self._locks.setdefault(index, threading.Lock())
-        with lock:
-            if index not in self._kernels:
-                started = time.perf_counter()
-                target = tilelang_target(key["arch"])
-                self._kernels[index] = tilelang.compile(self.build(**key), target=target)
-                self.compile_seconds[index] = time.perf_counter() - started
-        return self._kernels[index]
-
-
-class Launcher:
-    """Calls a kernel. ``prepare(*arguments)`` checks everything and returns ``launch(*arguments)``, which is kept.
-
-    A later call whose arguments have the same shapes, strides, dtypes and devices goes straight to ``launch``.
-    """
-
-    REMEMBERED = 4096
-
-    def __init__(self, op, prepare):
-        self._op = op
-        self._prepare = prepare
-        self._ready = {}
-
-    def __call__(self, *arguments):
-        signature = tuple([_signature(argument) for argument in arguments])
-        launch = self._ready.get(signature)
-        if launch is None:
-            launch = self._prepare(*arguments)
-            if len(self._ready) >= self.REMEMBERED:
-                self._ready.clear()
-            self._ready[signature] = launch
-        if torch.is_grad_enabled():
-            check_no_grad(self._op, arguments)
-        first = arguments[0]
-        if first.device.index != torch.cuda.current_device():
-            with torch.cuda.device(first.device):
-                return launch(*arguments)
-        return launch(*arguments)
-
-
-class Workspaces:
-    """Scratch memory of kernels that add up parts: floats, and counters that are zero before and after every launch.
-
-    Two launches that may overlap need two pieces, so there is one for each device and stream, kept from call to call.
-    A captured graph may be replayed beside anything: its launches take memory of the graph, zeroed inside it.
-    """
-
-    def __init__(self):
-        self._kept = {}
-        self._views = {}
-
-    def get(self, device, shape):
-        """(float32 of ``shape``, undefined; int32 with an element for every two rows of it, zero)."""
-        counters = shape[0] // 2
-        if torch.cuda.is_current_stream_capturing():
-            partial = torch.empty(shape, dtype=torch.float32, device=device)
-            return partial, torch.zeros(counters, dtype=torch.int32, device=device)
-        place = device.index, torch.cuda.current_stream(device).cuda_stream
-        view = self._views.get((place, shape))
-        return self._view(device, place, shape, counters) if view is None else view
-
-    def _view(self, device, place, shape, counters):
-        size = math.prod(shape)
-        partial, arrived = self._kept.get(place, (None, None))
-        if partial is None or partial.numel() < size:
-            partial = torch.empty(size, dtype=torch.float32, device=device)
-        if arrived is None or arrived.numel() < counters:
-            arrived = torch.zeros(counters, dtype=torch.int32, device=device)
-        self._kept[place] = partial, arrived
-        view = partial[:size].view(shape), arrived[:counters]
-        self._views[place, shape] = view
-        return view
-
-
-def _signature(argument):
-    if isinstance(argument, torch.Tensor):
-        # Shapes and strides decide the kernel; the 16-byte alignment of the address decides whether it may be used.
-        return argument.shape, argument.stride(), argument.dtype, argument.device, argument.data_ptr() % 16
-    return argument if argument is None or isinstance(argument, (bool, int)) else type(argument)
 
 
 def check_tensor(op, name, tensor, shape, dtypes, device=None, alignment=16):
@@ -181,12 +81,6 @@ def _fits(got, want):
     if want and want[0] is ...:
         want = (None,) * (len(got) - len(want) + 1) + tuple(want[1:])
     return len(got) == len(want) and all(w in (None, g) for g, w in zip(got, want, strict=True))
-
-
-def check_no_grad(op, arguments):
-    """Raises where autograd would silently lose a gradient: the kernel has no backward."""
-    if any(isinstance(argument, torch.Tensor) and argument.requires_grad for argument in arguments):
-        raise RuntimeError(f"{op}: this kernel has no backward; call it under torch.no_grad() or on detached tensors")
 
 
 def check_arch(op, device, arches):
@@ -258,11 +152,12 @@ def warm_up(cache, keys, jobs=1):
     Returns how many keys there were. After it no call of these shapes compiles.
     """
     keys = list(keys)
-    if jobs > 1 and len(keys) > 1:
+    missing = [key for key in keys if not cache.has_library(key)]
+    if jobs > 1 and len(missing) > 1:
         import multiprocessing
 
-        with multiprocessing.get_context("spawn").Pool(min(jobs, len(keys))) as pool:
-            pool.starmap(_compile_one, [(cache.build, key) for key in keys], chunksize=1)
+        with multiprocessing.get_context("spawn").Pool(min(jobs, len(missing))) as pool:
+            pool.starmap(_compile_one, [(cache.build, key) for key in missing], chunksize=1)
     for key in keys:
         cache.get(**key)
     return len(keys)

@@ -30,7 +30,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     lines = {name: spec.span(f"tile.{name}").line for name in spec.tile}
     return {
         "title": f"{spec.kernel}: MLA decode, one query a sequence over a latent cache; B and S dynamic.",
-        "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up"),
+        "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up"),
         "dispatch": _dispatch(),
         "accum": compute.accum,
         "scale": formula_to_torch(compute.scale.expr, {}),

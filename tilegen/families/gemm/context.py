@@ -27,7 +27,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     own = parameters_of(by_arch, policies)
     return {
         "title": f"{spec.kernel}: c = {formula.text}, acc = {product_text(spec)}, M dynamic.",
-        "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up"),
+        "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up"),
         "formula_text": formula.text,
         "product_text": product_text(spec),
         "accum": spec.compute.accum,  # type: ignore[attr-defined]
@@ -185,6 +185,7 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
     rest = epilogue_parameters(spec)[1 + len(extra) :]
     return {
         "passed_to_kernel": _passed(spec, own),
+        "passed_shapes": [shape_text(spec.tensor(name)) for name in ("a", "b", *(t.name for t in extra), "c")],
         "takes_blocks": any(schedule != "plain" for schedule in own),
         "takes_workspace": any(schedule in WORKSPACE for schedule in own),
         "workspace_shapes": [(name, shape) for name, shape in WORKSPACE.items() if name in own],
@@ -203,10 +204,7 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
 
 def _passed(spec: Spec, own: Mapping[str, Any]) -> list[str]:
     """What the public function passes to a kernel, in the order of :func:`_arguments`."""
-    tensors = {tensor.name: " ".join(to_python(e) for e in tensor.shape) for tensor in epilogue_tensors(spec)}
-    found = ["a" if is_transposed(spec, "a") else "a.view(M, K)", "b"]
-    found += [f"{name}.view(M, N)" if kind == "M N" else name for name, kind in tensors.items()]
-    found.append("out.view(M, N)")
+    found = ["a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "out"]
     found += ["*scratch"] if any(schedule in WORKSPACE for schedule in own) else []
     found += [scalar.name for scalar in epilogue_scalars(spec)]
     return found + (["*grid"] if any(schedule != "plain" for schedule in own) else [])
@@ -238,7 +236,7 @@ def gemm_call(spec: Spec, policies: set[str]) -> str:
         arguments.append("transpose_A=True")
     if is_transposed(spec, "b"):
         arguments.append("transpose_B=True")
-    policy = "POLICIES[policy]"
+    policy = "getattr(T.GemmWarpPolicy, POLICIES[policy])"
     if len(policies) < 2:
         policy = f"T.GemmWarpPolicy.{POLICIES[next(iter(policies), 'square')]}"
     arguments.append(f"policy={policy}")

@@ -54,7 +54,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
 
 
 def public(spec: Spec) -> tuple[str, ...]:
-    return (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "warm_up")
+    return (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up")
 
 
 def element_names(spec: Spec, read: tuple[Tensor, ...], statistics: list[str]) -> dict[str, str]:
@@ -153,6 +153,9 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
         "tensor_kind": kinds,
         "dtypes_of": {name: checked(name) for name in (*names, "y")},
         "out_dtype": "x.dtype" if dtype_text(spec, out, "x") == "dtype" else f"torch.{spec.dtypes('y')[0]}",
+        "kernel_shape": {
+            name: f"({kind.replace(' ', ', ')}{',' if ' ' not in kind else ''})" for name, kind in kinds.items()
+        },
         "flat": {name: f"{name}.view(M, C)" if kind == "M C" else name for name, kind in kinds.items()},
         "input_dtype": {
             name: "dtype" if dtype_text(spec, spec.tensor(name), "x") == "dtype" else f"torch.{spec.dtypes(name)[0]}"

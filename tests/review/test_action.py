@@ -1,0 +1,198 @@
+"""The steps of the GitHub action, run by bash as a runner would, in a repository with a pull request."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.review import history
+
+ROOT = Path(__file__).parents[2]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS: dict[str, dict[str, Any]] = {step["name"]: step for step in ACTION["runs"]["steps"]}
+
+GH = """\
+#!/usr/bin/env bash
+# Stands for GitHub's client: writes down what it is asked, and knows the comments of $COMMENTS.
+printf '%s\\n' "$*" >> "$CALLS"
+for word in "$@"; do
+  case "$word" in body=@*) cp "${word#body=@}" "$POSTED" ;; esac
+done
+case "$*" in
+  *--jq*) cat "$COMMENTS" ;;
+  *) exit "${GH_CODE:-0}" ;;
+esac
+"""
+
+
+class Runner:
+    """What a runner gives to a step: files for outputs and the summary, inputs, and the event."""
+
+    def __init__(self, folder: Path, repository: Path, base: str) -> None:
+        self.repository = repository
+        self.folder = folder
+        self.outputs: dict[str, dict[str, str]] = {}
+        self.inputs = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()}
+        self.inputs |= {"base": base, "token": "t", "install": str(ROOT)}
+        self.github = {"repository": "o/r", "event.pull_request.number": "7"}
+        binaries = folder / "bin"
+        binaries.mkdir()
+        (binaries / "gh").write_text(GH)
+        (binaries / "gh").chmod(0o755)
+        (binaries / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        (binaries / "python").chmod(0o755)
+        (folder / "comments").write_text("")
+        self.environment = {
+            "PATH": f"{binaries}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(folder),
+            "TILEGEN_CACHE_DIR": str(folder / "cache"),
+            "RUNNER_TEMP": str(folder),
+            "GITHUB_OUTPUT": str(folder / "output"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+            "CALLS": str(folder / "calls"),
+            "COMMENTS": str(folder / "comments"),
+            "POSTED": str(folder / "posted"),
+        }
+
+    def run(self, name: str, more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """One step, with the expressions of its ``env`` filled in; its outputs are kept under its id."""
+        step = STEPS[name]
+        environment = {key: self._filled(str(value)) for key, value in step.get("env", {}).items()}
+        output = self.folder / "output"
+        output.write_text("")
+        result = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=self.repository,
+            env={**self.environment, **environment, **(more or {})},
+            capture_output=True,
+            text=True,
+        )
+        pairs = [line.partition("=") for line in output.read_text().splitlines()]
+        self.outputs[step.get("id", name)] = {key: value for key, _, value in pairs}
+        return result
+
+    def all(self) -> subprocess.CompletedProcess[str]:
+        """Check, diff, comment and verdict, as a pull request runs them; the result of the last."""
+        for name in ("Check", "Diff", "Comment"):
+            result = self.run(name)
+            assert result.returncode == 0, (name, result.stdout, result.stderr)
+        return self.run("Verdict")
+
+    def _filled(self, text: str) -> str:
+        def value(match: re.Match[str]) -> str:
+            kind, _, rest = match[1].strip().partition(".")
+            if kind == "inputs":
+                return self.inputs[rest]
+            if kind == "github":
+                return self.github[rest]
+            step, _, key = rest.partition(".outputs.")
+            return self.outputs.get(step, {}).get(key, "")
+
+        return re.sub(r"\$\{\{(.*?)\}\}", value, text)
+
+
+@pytest.fixture
+def runner(repository: Path, tmp_path: Path) -> Runner:
+    return Runner(tmp_path, repository, "start")
+
+
+def at(runner: Runner, commit: str, base: str) -> Runner:
+    history.git(runner.repository, "checkout", "--quiet", commit)
+    runner.inputs["base"] = base
+    return runner
+
+
+def test_no_step_lets_an_input_into_its_script() -> None:
+    """An expression in a script is where a pull request from a stranger could run what it likes."""
+    for name, step in STEPS.items():
+        assert "${{" not in step["run"], name
+        assert step["shell"] == "bash", name
+
+
+def test_a_harmless_change_passes_and_is_commented_once(runner: Runner) -> None:
+    at(runner, "tile_that_halves_occupancy", "start")
+    assert runner.all().returncode == 0
+    posted = (runner.folder / "posted").read_text()
+    assert posted.startswith("<!-- tilegen diff -->")
+    assert "(halved)" in posted
+    assert posted == (runner.folder / "summary").read_text()
+    calls = (runner.folder / "calls").read_text()
+    assert "--method POST repos/o/r/issues/7/comments" in calls
+    (runner.folder / "comments").write_text("12345\n")
+    runner.run("Comment")
+    assert "--method PATCH repos/o/r/issues/comments/12345" in (runner.folder / "calls").read_text()
+
+
+def test_a_refuted_proof_is_marked_on_its_line_and_fails_the_job(runner: Runner) -> None:
+    at(runner, "domain_widened_past_a_proof", "domain_widened_past_a_proof~1")
+    checked = runner.run("Check")
+    assert checked.returncode == 0
+    assert "::error title=TG-A5 grid-limits,file=specs/linear.toml,line=8" in checked.stdout
+    sarif = json.loads(Path(runner.outputs["check"]["sarif"]).read_text())
+    assert [result["ruleId"] for result in sarif["runs"][0]["results"]] == ["TG-A5"]
+    verdict = runner.all()
+    assert verdict.returncode != 0
+    assert "tilegen check: findings" in verdict.stdout
+    assert "tilegen diff: changes" in verdict.stdout
+
+
+def test_a_change_below_the_level_passes_and_at_it_fails(runner: Runner) -> None:
+    at(runner, "tile_that_halves_occupancy", "start")
+    runner.inputs["fail-on"] = "warning"
+    assert runner.all().returncode == 1
+    runner.inputs["fail-on"] = "never"
+    assert runner.all().returncode == 0
+
+
+def test_a_token_that_may_only_read_costs_the_comment_not_the_job(runner: Runner) -> None:
+    at(runner, "dtype_added", "dtype_added~1")
+    runner.run("Diff")
+    result = runner.run("Comment", {"GH_CODE": "1"})
+    assert result.returncode == 0
+    assert "::notice" in result.stdout
+
+
+@pytest.mark.parametrize("base", ["", "0" * 40])
+def test_the_first_push_of_a_branch_compares_nothing(runner: Runner, base: str) -> None:
+    at(runner, "dtype_added", base)
+    assert runner.run("Diff").returncode == 0
+    assert "no kernel changed" in (runner.folder / "summary").read_text()
+
+
+def test_a_base_that_was_not_fetched_ends_the_job_with_the_mend(runner: Runner) -> None:
+    at(runner, "dtype_added", "f" * 40)
+    result = runner.run("Diff")
+    assert result.returncode == 2
+    assert "fetch-depth: 0" in result.stderr
+
+
+@pytest.mark.slow
+def test_install_without_torch_or_tilelang(runner: Runner) -> None:
+    """The step itself, into an environment of its own; what else it needs is found where this test runs."""
+    site = next(path for path in map(Path, sys.path) if (path / "click").is_dir())
+    environment = runner.folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    result = runner.run(
+        "Install",
+        {
+            "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(site),
+            "PIP_NO_BUILD_ISOLATION": "false",
+            "PIP_NO_INDEX": "1",
+        },
+    )
+    assert result.returncode == 0, result.stderr
+    asked = (runner.folder / "tilegen-requirements.txt").read_text()
+    assert "click" in asked
+    assert not {"torch", "tilelang"} & {re.split("[<>=!~ ]", line)[0] for line in asked.splitlines()}
+    assert list(environment.glob("lib/python*/site-packages/tilegen/cli/diff.py"))
