@@ -28,7 +28,10 @@ def test_the_compiler_agrees_with_the_checker_on_a_fixed_sample(tmp_path):
     predictions = [
         predict(draw(family, arch, SEED, index)) for (family, arch), indices in SAMPLES.items() for index in indices
     ]
-    jobs = {p.program.digest: {"source": p.program.source, "key": p.program.key, "arch": p.program.arch} for p in predictions}
+    jobs = {
+        p.program.digest: {"source": p.program.source, "key": p.program.key, "arch": p.program.arch}
+        for p in predictions
+    }
     store = Store(tmp_path)
     assert observe_all(jobs, store, workers=2) == 0
     found = tally(judge(p, store.known[p.program.digest]) for p in predictions)

@@ -18,10 +18,10 @@ import click
 from tilegen.cache import cache_folder
 from tilegen.emit.tree import write_file
 from tilegen.verify.pipeline import default_workers
-from tilegen.verify.sweep.draw import draw
+from tilegen.verify.sweep.draw import drawn
 from tilegen.verify.sweep.judge import judge
 from tilegen.verify.sweep.observe import LIMIT_SECONDS, Store, observe_all, write_jobs
-from tilegen.verify.sweep.predict import Prediction, predict
+from tilegen.verify.sweep.predict import predict
 from tilegen.verify.sweep.report import report
 from tilegen.verify.sweep.tally import tally
 
@@ -56,8 +56,10 @@ def main(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers are ended too
     until = None if seconds is None else time.time() + seconds
     known = Store(store or cache_folder() / "sweep")
+    with progress("drawing", samples) as advance:
+        drawing = drawn(known.folder, family, arch, seed, samples, partial(_in_processes, jobs, advance))
     with progress("predicting", samples) as advance:
-        predictions = list(_predictions(family, arch, seed, samples, jobs, advance))
+        predictions = list(_in_processes(jobs, advance, predict, drawing))
     programs = {
         p.program.digest: {"source": p.program.source, "key": dict(p.program.key), "arch": p.program.arch}
         for p in predictions
@@ -85,30 +87,27 @@ def main(
     sys.exit(0 if counted.holds else 1)
 
 
-def _predictions(
-    family: str, arch: str, seed: int, samples: int, jobs: int, advance: Callable[[], None]
-) -> Iterator[Prediction]:
-    work = partial(_predicted, family, arch, seed)
-    if jobs < 2 or samples < 16:
-        found: Iterable[Prediction] = map(work, range(samples))
-        yield from _counted(found, advance)
+def _in_processes(
+    jobs: int, advance: Callable[..., None], work: Callable[[Any], Any], items: Iterable[Any]
+) -> Iterator[Any]:
+    """``map``, over several processes where there is enough to do."""
+    items = list(items)
+    if jobs < 2 or len(items) < FEW:
+        for item in items:
+            yield work(item)
+            advance()
         return
     with get_context("spawn").Pool(jobs) as pool:
-        yield from _counted(pool.imap(work, range(samples), chunksize=4), advance)
+        for result in pool.imap(work, items, chunksize=4):
+            yield result
+            advance()
 
 
-def _counted(found: Iterable[Prediction], advance: Callable[[], None]) -> Iterator[Prediction]:
-    for prediction in found:
-        advance()
-        yield prediction
-
-
-def _predicted(family: str, arch: str, seed: int, index: int) -> Prediction:
-    return predict(draw(family, arch, seed, index))
+FEW = 16
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
     """A progress bar on a terminal, nothing where the output is piped."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -117,7 +116,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     columns: list[Any] = [TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
+        yield lambda count=1: bar.advance(task, count)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,10 @@ def outcome_of(observed: Mapping[str, Any], target: Target) -> tuple[str, str]:
     """Whether the program lowers, compiles and fits a block of the chip, and what stops it."""
     if "error" in observed:
         return REFUSED, observed["error"]
+    for kernel in observed["kernels"]:
+        dynamic = kernel["dynamic_bytes"]
+        if isinstance(dynamic, int) and dynamic > target.shared_memory.per_block:
+            return UNFIT, f"{kernel['name']}: {dynamic} bytes of dynamic shared memory"
     ptxas = observed["ptxas"]
     if ptxas is None or "error" in ptxas:
         return UNCOMPILED, "there is no nvcc" if ptxas is None else ptxas["error"]
