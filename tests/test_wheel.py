@@ -28,6 +28,8 @@ def test_the_wheel_holds_templates_chips_and_the_licence(wheel):
         assert f"tilegen/families/{name}" in names
     assert {"tilegen/targets/sm_90a.toml", "tilegen/emit/templates/header.jinja", "tilegen/py.typed"} <= names
     assert {"tilegen/emit/support/runtime.py", "tilegen/emit/support/golden.py"} <= names
+    pages = {f"tilegen/review/page/templates/{name}" for name in ("page.html.jinja", "page.css", "page.js")}
+    assert pages <= names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "generated/")) for name in names)
 

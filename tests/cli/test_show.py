@@ -99,3 +99,26 @@ def test_without_matplotlib_a_layout_asks_for_the_extra(tmp_path: Path, monkeypa
     code, text = run("gemm_relu", "--layout", "a_shared", "--output", str(tmp_path / "a.svg"))
     assert code == 2
     assert "pip install 'tilegen[plot]'" in text
+
+
+def test_a_page_is_written_whole(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    code, text = run("gemm_relu", "--html", str(page))
+    assert (code, text) == (0, f"{page}: {page.stat().st_size:,} bytes\n")
+    assert page.read_text().startswith("<!doctype html>\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--html", "/nonexistent/page.html"), "cannot write /nonexistent/page.html"),
+        (("--html", "page.html", "--format", "json"), "--html stands alone"),
+        (("--html", "page.html", "--target", "sm_70"), "gemm_relu has no target sm_70; it has sm_90a, sm_80"),
+    ],
+)
+def test_a_page_that_cannot_be_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    code, text = run("gemm_relu", *arguments)
+    assert code == 2
+    assert message in text
+    assert not Path("page.html").exists()

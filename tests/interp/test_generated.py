@@ -80,6 +80,7 @@ CASES = [
     ("gemm_relu", {"M": 65, "N": 1024, "K": 4096}),
     ("rms_silu", {"M": 65, "C": 160}),
     ("rms_silu", {"M": 7, "C": 1024}),
+    ("rms_norm_wide", {"M": 2, "C": 8200}),
     ("mla_decode", {"B": 2, "H": 16, "S": 65, "D_nope": 512, "D_rope": 64}),
     ("mla_decode", {"B": 1, "H": 128, "S": 300, "D_nope": 512, "D_rope": 64}),
 ]

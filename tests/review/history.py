@@ -70,9 +70,8 @@ BLOCK_M = "16 * threads // BLOCK_C"
 LOCK = """\
 [[winner]]
 target = "sm_90a"
-when = "M <= 4096"
-schedule = "plain"
-tile = { BLOCK_M = 128, BLOCK_N = 128, stages = 3 }
+when = "M <= 1024"
+tile = { BLOCK_C = 64, threads = 64 }
 card = "NVIDIA H200"
 versions = { tilelang = "0.1.15", cuda = "13.0" }
 ratio = 1.04
@@ -108,7 +107,7 @@ def _delete(path: str) -> Edit:
     return lambda files: files.__delitem__(path)
 
 
-LINEAR_PATH, NORM_PATH, LOCK_PATH = "specs/linear.toml", "specs/norm.toml", "specs/linear.tune.toml"
+LINEAR_PATH, NORM_PATH, LOCK_PATH = "specs/linear.toml", "specs/norm.toml", "specs/norm.tune.toml"
 
 START = {LINEAR_PATH: LINEAR, NORM_PATH: NORM, LOCK_PATH: LOCK}
 
@@ -119,10 +118,10 @@ COMMITS: Mapping[str, Edit] = {
     "tolerance_loosened": _in(LINEAR_PATH, "[target", TOLERANCE + "\n[target"),
     "dtype_added": _in(NORM_PATH, 'dtype = "float16"', 'dtype = ["float16", "bfloat16"]'),
     "swizzle_changed": _in(LINEAR_PATH, '{ panel = 10, order = "row" }', '{ panel = 8, order = "column" }'),
-    "illegal_policy": _in(LINEAR_PATH, 'policy = "square"', 'policy = "col"'),
     "comment_only": _in(NORM_PATH, "[tile]\n", "[tile]\n# 8 lanes share a row.\n"),
-    "tuned_lock_changed": _both(_in(LOCK_PATH, "stages = 3 }", "stages = 4 }"), _in(LOCK_PATH, "1.04", "1.01")),
-    "spec_deleted": _delete(NORM_PATH),
+    "tuned_lock_changed": _both(_in(LOCK_PATH, "BLOCK_C = 64", "BLOCK_C = 128"), _in(LOCK_PATH, "1.04", "1.01")),
+    "illegal_policy": _in(LINEAR_PATH, 'policy = "square"', 'policy = "col"'),
+    "spec_deleted": _both(_delete(NORM_PATH), _delete(LOCK_PATH)),
 }
 
 

@@ -106,6 +106,18 @@ def test_a_case_of_a_table_names_one_rule_for_each_parameter() -> None:
     assert any(any("num_split[1]" in cause.path for cause in entry.causes) for entry in lines)
 
 
+def test_a_branch_of_a_winner_names_its_place_in_the_lock() -> None:
+    spec = load_bytes(history.NORM.encode(), "specs/norm.toml", history.LOCK.encode())
+    found = origins(spec, "kernel.py", render(spec).files["kernel.py"])
+    tuned = [entry for entry in found if any(cause.path.startswith("winner[0]") for cause in entry.causes)]
+    assert tuned[0].text.strip() == "if M <= 1024:"
+    (cause,) = tuned[0].causes
+    assert cause.span is not None
+    assert (cause.path, cause.span.file, cause.span.line) == ("winner[0].when", "specs/norm.tune.toml", 3)
+    rest = next(entry for entry in found if "BLOCK_C=64" in entry.text and entry.number > tuned[-1].number)
+    assert "tile.BLOCK_C" in {cause.path for cause in rest.causes}
+
+
 def explain(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["explain", *arguments], catch_exceptions=False)
 

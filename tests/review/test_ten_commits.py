@@ -95,7 +95,7 @@ def test_an_added_dtype_says_what_it_costs_and_how_many_keys_it_adds(repository:
     kernel = changes("dtype_added")
     assert any("bfloat16 new: " in change["text"] for change in said(kernel, "dtypes"))
     (keys,) = said(kernel, "compile keys")
-    assert (keys["before"], keys["after"]) == (2, 4)
+    assert (keys["before"], keys["after"]) == (4, 8)
     assert kernel["level"] == "note"
 
 
@@ -119,11 +119,15 @@ def test_a_comment_changes_no_kernel(repository: Path) -> None:
     assert kernel["exit"] == 0
 
 
-def test_a_slower_winner_is_a_warning_with_both_ratios(repository: Path) -> None:
-    (change,) = changes("tuned_lock_changed")["changes"]
+def test_a_slower_winner_is_a_warning_with_both_ratios_and_what_it_costs(repository: Path) -> None:
+    kernel = changes("tuned_lock_changed")
+    (change,) = said(kernel, "tuned")
     assert change["level"] == "warning"
-    assert "stages 3 → stages 4" in change["text"]
-    assert "1.04 → 1.01" in change["text"]
+    assert change["text"] == "winner: BLOCK_C 64 → BLOCK_C 128; ratio 1.04 → 1.01"
+    assert change["where"] == "sm_90a, M <= 1024"
+    (row,) = kernel["budgets"]
+    assert row["where"].startswith("where M <= 1024")
+    assert row["registers"][0] != row["registers"][1]
 
 
 def test_a_deleted_spec_is_a_removed_kernel(repository: Path) -> None:

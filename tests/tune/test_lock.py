@@ -151,3 +151,24 @@ def test_the_lock_on_the_page_is_proved_and_every_key_of_a_winner_is_described(s
     (text,) = [block.split("```")[0] for block in PAGE.split("```toml\n")[1:]]
     assert check(load(locked(spec, text))).ok
     assert all(f"`{key}`" in PAGE for key in WINNER_KEYS)
+
+
+def test_check_list_and_show_mention_the_lock(spec):
+    from click.testing import CliRunner
+
+    from tilegen.cli import check, show
+    from tilegen.cli import list as listing
+
+    locked(spec)
+    run = CliRunner().invoke
+    assert "1 winner of" in run(check.command, [str(spec)]).stdout
+    said = "winner 1 of " + str(lock_path(spec)) + ": NVIDIA H200, 1.043 times as fast as the rules of the spec"
+    assert said in run(listing.command, [str(spec)]).stdout
+    assert said in run(show.command, [str(spec), "--case", "1"]).stdout
+
+
+def test_a_winner_that_no_shape_reaches_is_noted_at_its_line(spec):
+    verdict = check(load(locked(spec, WINNER + "\n" + WINNER)))
+    (found,) = verdict.diagnostics
+    assert verdict.ok
+    assert (found.code, found.severity, found.span.line) == ("lock-unreached", "note", 14)

@@ -103,7 +103,7 @@ def profile(
     with tempfile.TemporaryDirectory(prefix="tilegen-profile-") as folder:
         write_package(spec, Path(folder))
         say(f"compiling for {len(chosen)} calls")
-        _run(_once(folder, chosen))
+        _run(_once(folder, chosen, "--compile"))
         for tool in tools:
             say(f"{tool}: {len(chosen)} calls")
             if tool == "ncu":
@@ -115,9 +115,9 @@ def profile(
     return Pages("\n".join(lines).rstrip() + "\n", clean)
 
 
-def _once(folder: str, chosen: Sequence[Point]) -> list[str]:
+def _once(folder: str, chosen: Sequence[Point], *options: str) -> list[str]:
     entries = [{"kernel": p.kernel, "dims": p.dims, "dtype": p.dtype, "tiles": p.tiles} for p in chosen]
-    return [sys.executable, "-m", "tilegen.bench.once", folder, json.dumps(entries)]
+    return [sys.executable, "-m", "tilegen.bench.once", *options, folder, json.dumps(entries)]
 
 
 def _ncu(kernel: str, folder: str, chosen: Sequence[Point]) -> list[str]:

@@ -68,7 +68,7 @@ def check(spec: Spec) -> Verdict:
     tally = Counter(result.outcome.status for result in results)
     return Verdict(
         spec,
-        tuple(findings(spec, results)),
+        (*findings(spec, results), *_unreached_winners(spec)),
         tally[Status.PROVED],
         tally[Status.REFUTED],
         tally[Status.UNDECIDED],
@@ -77,6 +77,22 @@ def check(spec: Spec) -> Verdict:
         Counter(result.outcome.method for result in results),
         time.perf_counter() - started,
     )
+
+
+def _unreached_winners(spec: Spec) -> Iterator[Diagnostic]:
+    """Winners of the lock that no declared shape reaches: a dim has changed, or an earlier winner takes all of them."""
+    reached = {(target.arch, case.winner) for target in spec.targets for case in cases(spec, target.arch)}
+    for index, winner in enumerate(spec.lock.winners if spec.lock is not None else ()):
+        if (winner.target, index) not in reached:
+            yield Diagnostic(
+                code="lock-unreached",
+                name="unreached",
+                severity=Severity.NOTE,
+                message="no declared shape reaches this winner",
+                span=winner.span,
+                label=f"{winner.when_text}, on {winner.target}",
+                help=("delete it, or tune again",),
+            )
 
 
 def spec_findings(spec: Spec) -> list[Diagnostic]:

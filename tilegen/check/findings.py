@@ -22,9 +22,9 @@ Cases = Set[tuple[str, Any]]
 ORDER = {Severity.ERROR: 0, Severity.UNDECIDED: 1, Severity.SLOW: 2, Severity.NOTE: 3}
 
 
-def findings(spec: Spec, results: Iterable[Result]) -> list[Diagnostic]:
+def findings(spec: Spec, results: Iterable[Result], *, mends: bool = True) -> list[Diagnostic]:
     """The diagnostics, errors first, then by line. Findings that differ only in target, dtype or case are merged; what
-    the spec allows, with its reason, is left out.
+    the spec allows, with its reason, is left out. ``mends``: the nearest legal values are looked for, which takes long.
     """
     results = list(results)
     groups: dict[tuple[str, str, Severity], list[Result]] = {}
@@ -35,7 +35,7 @@ def findings(spec: Spec, results: Iterable[Result]) -> list[Diagnostic]:
     allowed = {entry.rule.removeprefix("TG-") for entry in spec.allow}
     cases = {(result.arch, result.case.condition) for result in results if result.case.tiles}
     diagnostics = [
-        _diagnostic(spec, at, severity, group, cases=cases)
+        _diagnostic(spec, at, severity, group, cases=cases, mend=mends)
         for (id, at, severity), group in groups.items()
         if id not in allowed or severity is Severity.ERROR
     ]
@@ -63,7 +63,9 @@ def located(spec: Spec, path: str, result: Result) -> str:
     return chosen if index >= 0 and "[" not in rest and spec.has(chosen) else path
 
 
-def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *, cases: Cases) -> Diagnostic:
+def _diagnostic(
+    spec: Spec, at: str, severity: Severity, group: list[Result], *, cases: Cases, mend: bool
+) -> Diagnostic:
     first = group[0]
     rule, obligation, outcome = first.rule, first.obligation, first.outcome
     notes = [_where(spec, group, cases)]
@@ -74,7 +76,7 @@ def _diagnostic(spec: Spec, at: str, severity: Severity, group: list[Result], *,
     if rule.cost and severity is Severity.SLOW:
         notes.append(f"measured: {rule.cost}")
     mends = Mends((), ())
-    if severity in (Severity.ERROR, Severity.SLOW) and not rule.over_spec:
+    if mend and severity in (Severity.ERROR, Severity.SLOW) and not rule.over_spec:
         mends = nearest_legal(spec, first)
     return Diagnostic(
         code=rule.code,

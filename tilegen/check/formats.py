@@ -35,6 +35,8 @@ def summary(report: Report, *, strict: bool) -> str:
         rules = sum(1 for row in report.rules.values() if any(row.values()))
         counts.append(f"{report.proved} of {report.proved + report.refuted + report.undecided} obligations proved")
         counts.append(f"{rules} rules over {report.plans} plan{'s' if report.plans != 1 else ''}")
+    if report.winners:
+        counts.append(f"{report.winners} winner{'s' if report.winners != 1 else ''} of {report.lock} among them")
     return f"{report.path}: {report.kernel + ' ' if report.kernel else ''}{word}; {', '.join(counts)}"
 
 

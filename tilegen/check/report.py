@@ -33,6 +33,7 @@ STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
 class Report:
     """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided;
     ``methods`` how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
+    ``lock`` is the file of its winners, of which there are ``winners``; empty without one.
     """
 
     path: str
@@ -44,6 +45,8 @@ class Report:
     plans: int = 0
     rules: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     methods: Mapping[str, int] = field(default_factory=dict)
+    lock: str = ""
+    winners: int = 0
 
     def fails(self, strict: bool) -> bool:
         """Whether a command must exit 1. ``strict`` also refuses what is slow and what is undecided."""
@@ -60,6 +63,8 @@ class Report:
             "plans": self.plans,
             "rules": {code: dict(counts) for code, counts in self.rules.items()},
             "methods": dict(self.methods),
+            "lock": self.lock,
+            "winners": self.winners,
             "diagnostics": [to_json(diagnostic) for diagnostic in self.diagnostics],
         }
 
@@ -75,6 +80,8 @@ class Report:
             plans=data["plans"],
             rules=dict(data["rules"]),
             methods=dict(data["methods"]),
+            lock=data["lock"],
+            winners=data["winners"],
             diagnostics=tuple(from_json(entry) for entry in data["diagnostics"]),
         )
 
@@ -196,4 +203,6 @@ def report_of(path: str, data: bytes, lock: bytes | None = None) -> Report:
         verdict.plans,
         verdict.rules,
         verdict.methods,
+        spec.lock.path if spec.lock else "",
+        len(spec.lock.winners) if spec.lock else 0,
     )

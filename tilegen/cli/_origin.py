@@ -78,18 +78,18 @@ def _words(entry: Placed) -> Iterator[str]:
 def _shown(entry: Placed) -> list[tuple[str, str, str]]:
     """Each line of the spec once: its place, its text, and why, in the order of the causes."""
     assert entry.origin is not None
-    lines = Path(entry.spec.path).read_text(encoding="utf-8").split("\n")
-    by_line: dict[int, list[Cause]] = {}
+    by_place: dict[tuple[str, int], list[Cause]] = {}
     for cause in entry.origin.causes:
         if cause.span is not None:
-            by_line.setdefault(cause.span.line, []).append(cause)
+            by_place.setdefault((cause.span.file, cause.span.line), []).append(cause)
+    texts = {file: Path(file).read_text(encoding="utf-8").split("\n") for file, _ in by_place}
     return [
         (
-            f"{entry.spec.path}:{number}",
-            lines[number - 1].strip(),
+            f"{file}:{number}",
+            texts[file][number - 1].strip(),
             "; ".join(dict.fromkeys(f"{cause.path}: {cause.why}" for cause in causes)),
         )
-        for number, causes in by_line.items()
+        for (file, number), causes in by_place.items()
     ]
 
 
@@ -105,7 +105,12 @@ def _as_json(entry: Placed, rules: list[RuleBehind]) -> dict[str, Any]:
         "schedule": origin.schedule if origin else "",
         "targets": list(origin.archs) if origin else [],
         "causes": [
-            {"path": cause.path, "line": cause.span.line if cause.span else None, "why": cause.why}
+            {
+                "path": cause.path,
+                "file": cause.span.file if cause.span else None,
+                "line": cause.span.line if cause.span else None,
+                "why": cause.why,
+            }
             for cause in (origin.causes if origin else ())
         ],
         "rules": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 )
 @click.option("--generated", metavar="FOLDER", default="generated", show_default=True, help="The generated tree.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
+@click.option(
+    "--html",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a page with both states of each kernel whose spec changed into this folder.",
+)
 @click.option("--source", is_flag=True, help="Show the changes of the generated code too (text).")
 @click.option(
     "--fail-on",
@@ -44,6 +51,7 @@ def command(
     specs: tuple[str, ...],
     generated: str,
     form: str,
+    html: Path | None,
     source: bool,
     fail_on: str,
     no_cache: bool,
@@ -65,6 +73,17 @@ def command(
     except RevisionError as error:
         raise click.UsageError(str(error)) from None
     click.echo(_printed(found, form, source), nl=False)
+    if html is not None:
+        from tilegen.review.page.revisions import comparison_pages
+        from tilegen.review.page.writing import write
+
+        try:
+            html.mkdir(parents=True, exist_ok=True)
+            for name, page in comparison_pages(old, new, specs, generated):
+                write(html / name, page)
+                click.echo(f"{html / name}: {len(page.encode()):,} bytes", err=True)
+        except OSError as error:
+            raise click.UsageError(f"cannot write into {html}: {error.strerror}") from None
     if found.fails(None if fail_on == "never" else Level(fail_on)):
         sys.exit(1)
 

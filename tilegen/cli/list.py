@@ -62,7 +62,17 @@ def _text(spec: Spec) -> Iterator[str]:
         word = "case" if len(found) == 1 else "cases"
         yield f"  {target.arch}: {keys} compile keys, {len(found)} {word} of the tile rules"
         for case in found:
-            yield f"      {case.label}{_condition(case)}"
+            yield f"      {case.label}{_condition(case)}{won(spec, case)}"
+
+
+def won(spec: Spec, case: Any) -> str:
+    """Where and by how much the tiling of a case won, if it stands in the lock."""
+    if case.winner is None or spec.lock is None:
+        return ""
+    from tilegen.spec.read_lock import facts_text
+
+    winner = spec.lock.winners[case.winner]
+    return f"  (winner {case.winner + 1} of {spec.lock.path}: {facts_text(winner) or 'nothing is said of it'})"
 
 
 def _condition(case: Any) -> str:

@@ -12,6 +12,7 @@ import click
 
 from tilegen.cli._specs import load_kernel, require_total
 from tilegen.cli._terminal import bold
+from tilegen.cli.list import won
 
 if TYPE_CHECKING:
     from tilegen.check.result import Result
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 @click.option(
     "--output", type=click.Path(path_type=Path, dir_okay=False), help="Where --layout draws: a .png or .svg file."
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a page of pictures, proofs and source that needs no network.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     kernel: str,
@@ -38,10 +44,16 @@ def command(
     dtype: str | None,
     layout: str | None,
     output: Path | None,
+    html: Path | None,
     form: str,
 ) -> None:
     """Show the tile plan of KERNEL (a spec file or the name of a kernel in specs/), its budget and its proofs."""
     spec = load_kernel(kernel)
+    if html is not None:
+        if layout is not None or form != "text":
+            raise click.UsageError("--html stands alone: the page has the layouts, and JSON is another form")
+        _page(spec, html, target, case, dtype)
+        return
     require_total(spec)
     chosen = list(_chosen(spec, target, case, dtype))
     if layout is not None:
@@ -50,6 +62,23 @@ def command(
         click.echo(json.dumps([_as_json(number, plan, results) for number, plan, results in chosen], indent=2))
     else:
         click.echo("\n\n".join("\n".join(_text(number, plan, results)) for number, plan, results in chosen))
+
+
+def _page(spec: Spec, path: Path, target: str | None, case: int | None, dtype: str | None) -> None:
+    """Writes the page; a spec that fails its checks gets one too, which shows why."""
+    from tilegen.review.page import NothingToShowError, kernel_page
+    from tilegen.review.page.measured import measurements
+    from tilegen.review.page.writing import write
+
+    try:
+        text = kernel_page(spec, measurements(spec), target=target, case=case, dtype=dtype)
+    except NothingToShowError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        write(path, text)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror}") from None
+    click.echo(f"{path}: {len(text.encode()):,} bytes")
 
 
 def _chosen(
@@ -86,7 +115,7 @@ def _text(number: int, plan: TilePlan, results: list[Result]) -> Iterator[str]:
     where = "" if plan.case.condition is True else f", where {to_text(plan.case.condition)}"
     dtypes = ", ".join(dict.fromkeys(plan.dtypes.values()))
     yield bold(f"{plan.spec.kernel} on {plan.target.name}", sys.stdout) + f", {dtypes}: case {number}{where}"
-    yield f"  {plan.case.label}"
+    yield f"  {plan.case.label}{won(plan.spec, plan.case)}"
     for heading, lines in (("plan", outline(plan)), ("budget", budget_card(plan)), ("proofs", list(_proofs(results)))):
         yield ""
         yield bold(heading, sys.stdout)

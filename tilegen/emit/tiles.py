@@ -73,6 +73,8 @@ def _chain(spec: Spec, arch: str, cases: tuple[Case, ...], parameters: Collectio
     for name in evaluation_order(values):
         lines += _rules(name, values[name])
     names = [name for name in values if name in parameters]
+    if any(name not in case.tiles for case in cases for name in names):
+        return ()  # the schedules take different parameters
     pairs = [(name, name) for name in names] + [(name, _value(*found)) for name, found in derived.items()]
     return (*lines, f"return {dict_text(pairs, 4)}")
 

@@ -203,13 +203,16 @@ class Launch:
 
 @dataclass(frozen=True)
 class RowPass:
-    """How a block walks over rows: ``lanes`` neighbouring threads share one of ``length`` elements."""
+    """How a block walks over rows: ``lanes`` neighbouring threads share one of ``length`` elements; ``chunk`` of them at a
+    time, where the row is not held as a whole.
+    """
 
     length: Size
     itemsize: int
     lanes: Size
     block_rows: Size
     decided_by: tuple[str, ...]
+    chunk: Size | None = None
 
 
 @dataclass(frozen=True)
@@ -222,12 +225,38 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Role:
+    """Threads that run a part of the body alone: ``ops`` operations of it, after those of the roles before."""
+
+    name: str
+    threads: Size
+    ops: int
+
+
+@dataclass(frozen=True)
+class Handshake:
+    """A named barrier between two roles of a loop, beside those that hand stages over.
+
+    Role ``arrives`` (by its place in ``KernelPlan.roles``) arrives once it has written buffer ``after``; role ``waits``
+    waits before it writes ``before``: for the arrival of the same step, or of the step ``ahead`` steps later.
+    """
+
+    name: str
+    arrives: int
+    after: str
+    waits: int
+    before: str
+    ahead: int = 0
+
+
+@dataclass(frozen=True)
 class KernelPlan:
     """One ``T.Kernel``: its launch, its buffers and its tile program.
 
     ``barriers`` counts its mbarriers, TileLang's own included; ``named_barriers`` are the ids that the source itself uses;
     ``requires`` is what a source with a protocol of its own is written for. ``predicted`` are facts that lowering must show
-    (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``.
+    (``wgmma``, ``tma_load`` ...), for ``tilegen.verify``. ``roles`` are there where the source gives warp groups work of
+    their own; together they run the whole body. ``handshakes`` are what they tell each other.
     """
 
     name: str
@@ -239,11 +268,20 @@ class KernelPlan:
     requires: tuple[Requirement, ...] = ()
     row_passes: tuple[RowPass, ...] = ()
     predicted: Mapping[str, Any] = field(default_factory=dict)
+    roles: tuple[Role, ...] = ()
+    handshakes: tuple[Handshake, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         if name not in self._by_name:
             raise KeyError(f"kernel {self.name} has no buffer {name}")
         return self._by_name[name]
+
+    def programs(self) -> Iterator[tuple[Role, tuple[Op, ...]]]:
+        """Each role with its part of the body; one role of all threads where the source makes none."""
+        start = 0
+        for role in self.roles or (Role("all threads", self.launch.threads, len(self.body)),):
+            yield role, self.body[start : start + role.ops]
+            start += role.ops
 
     def scope(self, scope: Scope) -> tuple[Buffer, ...]:
         return tuple(buffer for buffer in self.buffers if buffer.scope is scope)

@@ -38,7 +38,17 @@ def compare(base: Summary, head: Summary, growth: Mapping[str, str]) -> Iterator
     if base.dispatch != head.dispatch:
         before, after = ("; ".join(side.dispatch) or "none" for side in (base, head))
         yield Change(Level.NOTE, "dispatch", f"hand-tuned paths: {before} → {after}", before=before, after=after)
+    if base.shapes != head.shapes:
+        before, after = (f"{len(side.shapes)} listed" if side.shapes else "all listed values" for side in (base, head))
+        yield Change(
+            Level.NOTE, "shapes", f"built, tested and warmed ahead: {before} → {after}", details=_shapes(base, head)
+        )
     yield from _words("doc", base.doc, head.doc)
+
+
+def _shapes(base: Summary, head: Summary) -> tuple[str, ...]:
+    gone, new = [s for s in base.shapes if s not in head.shapes], [s for s in head.shapes if s not in base.shapes]
+    return tuple([f"- {shape}" for shape in gone] + [f"+ {shape}" for shape in new])
 
 
 def _words(subject: str, before: str, after: str) -> Iterator[Change]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.plan.build import dtype_bindings
 from tilegen.review.budget import Budget, BufferBudget, LaunchBudget, budget, dtype_words
 from tilegen.review.change import BudgetRow, Change, Level
-from tilegen.review.shapes import CaseTable
+from tilegen.review.shapes import CaseTable, case_table
 from tilegen.review.summary import cost_of, launch_role
 from tilegen.review.words import count_words, joined, shape_words
 
@@ -45,7 +45,7 @@ def pairs(base: Spec, head: Spec) -> list[Pair]:
     """Every pair whose cost differs, or that is on one side alone; those that changed alike are one."""
     found: list[Pair] = []
     for arch in dict.fromkeys(target.arch for spec in (head, base) for target in spec.targets):
-        sides = [CaseTable(spec, arch) if _has(spec, arch) else None for spec in (base, head)]
+        sides = [case_table(spec, arch) if _has(spec, arch) else None for spec in (base, head)]
         if sides[0] is None or sides[1] is None:
             found += _alone(arch, base, head, sides[0], sides[1])
         else:

@@ -41,12 +41,20 @@ class Side:
 
 def diff(base: Revision, head: Revision, specs: Sequence[str], generated: str, *, cached: bool = True) -> SpecDiff:
     """Compares the specs in the folders (or files) ``specs``, and the kernels' folders under ``generated``."""
+    changed, same = changed_sides(base, head, specs, generated)
+    kernels = _all(changed, cached)
+    ranked = sorted(kernels, key=lambda kernel: (RANK[kernel.level], -len(kernel.changes), kernel.kernel))
+    return SpecDiff(base.label, head.label, tuple(ranked), same)
+
+
+def changed_sides(
+    base: Revision, head: Revision, specs: Sequence[str], generated: str
+) -> tuple[list[tuple[Side | None, Side | None]], int]:
+    """Both sides of every kernel that changed, and how many did not."""
     sides = [_sides(revision.files([*specs, generated]), specs, generated) for revision in (base, head)]
     matched = list(_matched(*sides))
     changed = [(old, new) for old, new in matched if old is None or new is None or _differ(old, new)]
-    kernels = _all(changed, cached)
-    ranked = sorted(kernels, key=lambda kernel: (RANK[kernel.level], -len(kernel.changes), kernel.kernel))
-    return SpecDiff(base.label, head.label, tuple(ranked), len(matched) - len(changed))
+    return changed, len(matched) - len(changed)
 
 
 def _sides(files: Mapping[str, bytes], specs: Sequence[str], generated: str) -> dict[str, Side]:

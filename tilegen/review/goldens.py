@@ -14,10 +14,13 @@ TENSOR_CORE = ("wgmma", "tma_load", "tma_store")
 """Instructions whose loss is a loss of speed."""
 
 
-def golden_changes(before: Mapping[str, bytes], after: Mapping[str, bytes], spec_sha256: str) -> Iterator[Change]:
-    """``before`` and ``after`` are a kernel's generated folder; ``spec_sha256`` is that of the spec at the head."""
+def golden_changes(
+    before: Mapping[str, bytes], after: Mapping[str, bytes], spec_sha256: str, lock_sha256: str = ""
+) -> Iterator[Change]:
+    """``before`` and ``after`` are a kernel's generated folder; the hashes those of spec and lock at the head."""
     old, new = _facts(before), _facts(after)
-    if new is not None and new.get("spec", {}).get("sha256") != spec_sha256:
+    made_from = {} if new is None else new.get("spec", {})
+    if new is not None and (made_from.get("sha256"), made_from.get("lock_sha256", "")) != (spec_sha256, lock_sha256):
         yield Change(
             Level.WARNING,
             "golden",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilegen.plan.instances import probes
+from tilegen.review.shapes import Members
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Dim, Spec
 
-MOST = 1 << 14
+MOST = 1 << 10
 """Values up to which every one is looked at; beyond, the ends, powers of two, and what a spec names."""
 
 
@@ -26,8 +27,9 @@ def _way(old: Dim, new: Dim) -> str:
     if old.dynamic != new.dynamic:
         return "other"
     values = _values(old) | _values(new)
-    gained = any(new.contains(value) and not old.contains(value) for value in values)
-    lost = any(old.contains(value) and not new.contains(value) for value in values)
+    before, after = Members(old), Members(new)
+    gained = any(value in after and value not in before for value in values)
+    lost = any(value in before and value not in after for value in values)
     return {(True, False): "wider", (False, True): "narrower", (True, True): "other"}.get((gained, lost), "equal")
 
 

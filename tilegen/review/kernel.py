@@ -18,7 +18,7 @@ from tilegen.review.growth import growth
 from tilegen.review.names import differing_values, same_but_for_the_name, same_values
 from tilegen.review.source import source_diffs
 from tilegen.review.summary import Summary, summarize
-from tilegen.review.tuned import tuned_changes
+from tilegen.review.tuned import LOCK_SUFFIX, tuned_changes
 from tilegen.review.words import count_words, joined
 from tilegen.spec.diagnostic import SpecError
 from tilegen.spec.loading import load_bytes
@@ -55,11 +55,12 @@ def removed(side: Side) -> KernelDiff:
 def changed(old: Side, new: Side) -> KernelDiff:
     """A kernel that both revisions have, under the same name or another."""
     status = Status.RENAMED if old.kernel != new.kernel or old.path != new.path else Status.CHANGED
-    found, budgets, files = _content(old, new) if old.spec != new.spec else ([], (), ())
+    same = (old.spec, old.lock) == (new.spec, new.lock)
+    found, budgets, files = ([], (), ()) if same else _content(old, new)
     if not files:
         files = _committed(old, new)
     changes = [*_names(old, new), *found]
-    changes += golden_changes(old.folder, new.folder, hashlib.sha256(new.spec).hexdigest())
+    changes += golden_changes(old.folder, new.folder, _hash(new.spec), _hash(new.lock))
     changes += tuned_changes(old.lock, new.lock)
     return KernelDiff(
         new.kernel,
@@ -71,6 +72,10 @@ def changed(old: Side, new: Side) -> KernelDiff:
         budgets,
         files,
     )
+
+
+def _hash(content: bytes | None) -> str:
+    return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _names(old: Side, new: Side) -> Iterator[Change]:
@@ -87,7 +92,7 @@ Content = tuple[list[Change], tuple[BudgetRow, ...], tuple[FileDiff, ...]]
 
 def _content(old: Side, new: Side) -> Content:
     """The changes of the spec, the budget table, and what the change does to the generated source."""
-    if same_but_for_the_name(old.spec, new.spec):
+    if old.lock == new.lock and same_but_for_the_name(old.spec, new.spec):
         if same_values(old.spec, new.spec):
             text = "only comments and layout of the spec changed: the kernel is the same"
             return [Change(Level.NOTE, "comments", text)], (), ()
@@ -99,7 +104,7 @@ def _content(old: Side, new: Side) -> Content:
     if isinstance(before, SpecError):
         text = "the spec could not be read before, and can be now"
         return [Change(Level.NOTE, "kernel", text), *_findings(head)], (), ()
-    base = summarize(before)
+    base = summarize(before, mends=False)
     found = list(compare(base, head, growth(before, after)))
     if not base.budgets or not head.budgets:
         return found, (), ()
@@ -163,7 +168,7 @@ def _source_change(files: tuple[FileDiff, ...]) -> Iterator[Change]:
 
 def _load(side: Side) -> Spec | SpecError:
     try:
-        return load_bytes(side.spec, side.path)
+        return load_bytes(side.spec, side.path, side.lock)
     except SpecError as error:
         return error
 
@@ -171,8 +176,9 @@ def _load(side: Side) -> Spec | SpecError:
 def _unreadable(error: SpecError) -> Iterator[Change]:
     for entry in error.diagnostics:
         details = tuple(line for line in (entry.label, *(f"help: {text}" for text in entry.help)) if line)
-        line = entry.span.line if entry.span else 0
-        yield Change(Level.ERROR, "spec", f"{entry.code}: {entry.message}", details=details, line=line)
+        subject = "tuned" if entry.span is not None and entry.span.file.endswith(LOCK_SUFFIX) else "spec"
+        line = entry.span.line if entry.span and subject == "spec" else 0
+        yield Change(Level.ERROR, subject, f"{entry.code}: {entry.message}", details=details, line=line)
 
 
 def _values_changed(old: Side, new: Side) -> Iterator[Change]:

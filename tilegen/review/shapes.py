@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.domain import domain_of
 from tilegen.check.prover import Status, prove
-from tilegen.expr import compile_closure, negate
+from tilegen.expr import compile_closure, free_names, negate
 from tilegen.plan.cases import cases
 from tilegen.plan.instances import listed_values, probes, representative
 from tilegen.targets import target as chip
@@ -23,6 +23,40 @@ MOST_SHAPES = 4000
 """Shapes looked at for one target; values of dims are thinned out where their product is larger."""
 
 
+_tables: dict[tuple[str, str, str], CaseTable] = {}
+REMEMBERED = 64
+
+
+def case_table(spec: Spec, arch: str) -> CaseTable:
+    """The table of a spec on a target; the same one each time, for its shapes are asked for more than once."""
+    key = spec.path, spec.digest, arch
+    if key not in _tables:
+        if len(_tables) >= REMEMBERED:
+            _tables.clear()
+        _tables[key] = CaseTable(spec, arch)
+    return _tables[key]
+
+
+class Members:
+    """Which sizes a dim may have; each is worked out once."""
+
+    def __init__(self, dim: Dim) -> None:
+        self.dim = dim
+        self.known: dict[int, bool] = {}
+        self._also = None if dim.also is None else compile_closure(dim.also, (dim.name,))
+
+    def __contains__(self, size: int) -> bool:
+        if size not in self.known:
+            listed = size in self.dim.values and not self.dim.dynamic
+            self.known[size] = listed or (not self.dim.is_listed and self._ruled(size))
+        return self.known[size]
+
+    def _ruled(self, size: int) -> bool:
+        low, high, step = self.dim.min or 1, self.dim.max, self.dim.multiple_of or 1
+        inside = size >= low and (high is None or size <= high) and size % step == 0
+        return inside and (self._also is None or bool(self._also((size,))))
+
+
 class CaseTable:
     """The cases of a spec on one target, and which one a shape takes."""
 
@@ -31,12 +65,13 @@ class CaseTable:
         self.arch = arch
         self.cases: tuple[Case, ...] = tuple(cases(spec, arch))
         self.names = (*(dim.name for dim in spec.dims), "sm_count")
+        self.members = {dim.name: Members(dim) for dim in spec.dims}
         self.sm_count = chip(arch).part.sm_count
 
     def at(self, shape: Mapping[str, int]) -> int | None:
         """The number of the case that a shape takes, from 0; None where it is not in the domain."""
-        for dim in self.spec.dims:
-            if dim.name not in shape or not dim.contains(shape[dim.name]):
+        for name, members in self.members.items():
+            if name not in shape or shape[name] not in members:
                 return None
         point = (*(shape[dim.name] for dim in self.spec.dims), self.sm_count)
         return next((number for number, holds in enumerate(self._guards) if holds(point)), None)
@@ -49,9 +84,14 @@ class CaseTable:
 
     @cached_property
     def shapes(self) -> tuple[dict[str, int], ...]:
-        """Shapes that tell the cases apart: listed values, powers of two, both sides of each number in a condition."""
+        """Shapes that tell the cases apart: listed values, powers of two, both sides of each number in a condition. A dim
+        that no condition mentions stands at its largest listed value.
+        """
         constants = tuple(sorted({number for case in self.cases for number in _constants(case.guard)}))
-        values = {dim.name: _candidates(dim, constants) for dim in self.spec.dims}
+        asked = {name for case in self.cases for name in free_names(case.guard)}
+        values = {
+            dim.name: _candidates(dim, constants) if dim.name in asked else (_largest(dim),) for dim in self.spec.dims
+        }
         for dim in sorted(self.spec.dims, key=lambda dim: not dim.dynamic):
             total = prod(len(entry) for entry in values.values())
             if total > MOST_SHAPES:
@@ -85,6 +125,10 @@ class CaseTable:
         if outcome.status is not Status.REFUTED:
             return None
         return {dim.name: outcome.counterexample.get(dim.name, representative(dim)) for dim in self.spec.dims}
+
+
+def _largest(dim: Dim) -> int:
+    return max(dim.values) if dim.values else representative(dim) if dim.dynamic else max(listed_values(dim))
 
 
 def _candidates(dim: Dim, constants: tuple[int, ...]) -> tuple[int, ...]:

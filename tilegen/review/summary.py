@@ -6,7 +6,7 @@ The page, the JSON of ``tilegen diff`` and the comparison of two revisions all r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ from tilegen.emit.rendering import RenderError, cases_by_arch
 from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings
 from tilegen.review.budget import Budget, LaunchBudget, budget
-from tilegen.review.shapes import CaseTable
-from tilegen.review.words import domain_words, joined, rule_words
+from tilegen.review.shapes import case_table
+from tilegen.review.words import domain_words, joined, rule_words, shape_words
 from tilegen.spec.diagnostic import Diagnostic, to_json
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Summary:
     tolerance: Mapping[str, Any] | None
     allow: Mapping[str, str]
     dispatch: tuple[str, ...]
+    shapes: tuple[str, ...]
     rules: Mapping[str, Mapping[str, int]]
     findings: tuple[Diagnostic, ...]
     silenced: tuple[Diagnostic, ...]
@@ -81,16 +82,19 @@ class Summary:
         }
 
 
-def summarize(spec: Spec) -> Summary:
-    """The summary of a spec that could be loaded. Checks it; imports neither torch nor tilelang."""
+def summarize(spec: Spec, *, mends: bool = True) -> Summary:
+    """The summary of a spec that could be loaded. Checks it; imports neither torch nor tilelang.
+
+    Without ``mends`` findings offer no nearest legal values, which take longest to find.
+    """
     results: list[Result] = list(settle_spec(spec))
     planned = all(result.outcome.proved for result in results)
     if planned:
         for _, settled in settle(spec):
             results += settled
     values = spec.document_values
-    shown = findings(spec, results)
-    bare = findings(spec.model_copy(update={"allow": ()}), results) if spec.allow else shown
+    shown = findings(spec, results, mends=mends)
+    bare = findings(spec.model_copy(update={"allow": ()}), results, mends=False) if spec.allow else shown
     return Summary(
         kernel=spec.kernel,
         family=spec.family,
@@ -112,12 +116,17 @@ def summarize(spec: Spec) -> Summary:
         dispatch=tuple(
             f"{entry.call}" + (f" where {entry.when_text}" if entry.when_text else "") for entry in spec.dispatch
         ),
+        shapes=tuple(map(shape_words, values.get("shapes", ()))),
         rules=_by_rule(results),
         findings=tuple(shown),
-        silenced=tuple(entry for entry in bare if entry not in shown),
+        silenced=tuple(entry for entry in bare if _place(entry) not in set(map(_place, shown))),
         budgets=_budgets(spec) if planned else (),
         compile_keys=_compile_keys(spec) if planned else {},
     )
+
+
+def _place(entry: Diagnostic) -> tuple[object, ...]:
+    return entry.code, entry.severity, entry.span, entry.message
 
 
 def _tolerance(spec: Spec) -> dict[str, Any] | None:
@@ -135,7 +144,7 @@ def _by_rule(results: list[Result]) -> dict[str, dict[str, int]]:
 def _budgets(spec: Spec) -> tuple[Budget, ...]:
     found: list[Budget] = []
     for target in spec.targets:
-        table = CaseTable(spec, target.arch)
+        table = case_table(spec, target.arch)
         for number, shape in table.examples.items():
             found += merged(
                 [budget(spec, target.arch, dtypes, table.cases[number], shape) for dtypes in dtype_bindings(spec)]
@@ -153,14 +162,21 @@ def merged(budgets: list[Budget]) -> list[Budget]:
     ]
 
 
-def cost_of(entry: Budget) -> str:
-    """A digest of what a budget costs, apart from the names of dtypes and the shapes where it holds."""
-    plain = entry.to_json()
-    kept = {name: plain[name] for name in ("arch", "tiles", "launches")}
-    for launch, own in zip(kept["launches"], entry.launches, strict=True):
-        launch["name"] = launch_role(entry, own)
-        launch["buffers"] = [{**b, "dtype": ""} for b in launch["buffers"]]
-    return cache.digest(kept)
+def cost_of(entry: Budget) -> Hashable:
+    """What a budget costs, apart from the names of dtypes and the shapes where it holds."""
+    launches = tuple(
+        (
+            launch_role(entry, launch),
+            *(value for name, value in vars(launch).items() if name not in ("name", "buffers")),
+        )
+        for launch in entry.launches
+    )
+    buffers = tuple(
+        (buffer.name, buffer.scope, buffer.shape, buffer.stages, buffer.bytes, buffer.registers)
+        for launch in entry.launches
+        for buffer in launch.buffers
+    )
+    return entry.arch, tuple(sorted((name, str(value)) for name, value in entry.tiles.items())), launches, buffers
 
 
 def launch_role(entry: Budget, launch: LaunchBudget) -> str:

@@ -9,16 +9,19 @@ from typing import Any
 from tilegen.review.change import Change, Level
 from tilegen.review.words import number_words
 
-PLACE = ("target", "dtype", "class", "shape", "when")
+PLACE = ("target", "when")
 """Keys that say which winner it is."""
 
-MEASURED = ("ratio", "card", "versions", "note")
+MEASURED = ("ratio", "us", "card", "dtype", "date", "shape", "versions")
 """Keys that say how it was measured, not what won."""
+
+
+LOCK_SUFFIX = ".tune.toml"
 
 
 def lock_path(spec_path: str) -> str:
     """The lock beside a spec: ``specs/gemm_relu.tune.toml``."""
-    return spec_path.removesuffix(".toml") + ".tune.toml"
+    return spec_path.removesuffix(".toml") + LOCK_SUFFIX
 
 
 def tuned_changes(before: bytes | None, after: bytes | None) -> Iterator[Change]:
@@ -114,7 +117,7 @@ def _ratio(entry: Mapping[str, Any]) -> str:
 
 def _measured(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     lines = []
-    for name in ("card", "versions"):
+    for name in ("card", "shape", "versions"):
         was, now = (old or {}).get(name), new.get(name)
         if now is not None and (old is None or was != now):
             before = f"{_text(was)} → " if was is not None else ""

@@ -236,6 +236,11 @@ class Spec(_Value):
         return parse_path(path) in self._document.places
 
     @property
+    def text(self) -> str:
+        """The file as it was read."""
+        return self._document.text
+
+    @property
     def document_values(self) -> dict[str, Any]:
         """The file as plain TOML values."""
         return self._document.values

@@ -137,7 +137,7 @@ def resident_blocks(plan: TilePlan, goal: Goal) -> int:
         registers += max((number(fragment_registers(kernel, b)) for b in fragments if b.owners is not None), default=0)
         capped = min(255, registers + OVERHEAD_REGISTERS)
         threads = number(kernel.launch.block_threads)
-        if number(kernel.launch.producer_threads) or plan.schedule == "one_pass":
+        if number(kernel.launch.producer_threads) or plan.schedule in ("one_pass", "two_pass"):
             capped = min(capped, plan.target.registers.per_block // threads // 8 * 8)
         found.append(occupancy(plan.target, threads=threads, shared_bytes=shared, registers=capped).blocks_per_sm)
     return min(found)

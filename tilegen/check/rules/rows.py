@@ -109,7 +109,8 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
 @rule(
     "F18",
     "row-lanes",
-    sentence="the lanes of a row are a power of two of neighbouring threads, and blocks hold whole passes of rows",
+    sentence="the lanes of a row are a power of two of neighbouring threads, and blocks hold whole passes of rows, or "
+    "whole sweeps of a chunk",
     source="tilelang tl_templates/cuda/reduce.h: the butterfly needs a power of two of lanes",
     severity=Severity.ERROR,
     today="TileLang stops in the XOR butterfly, or in layout inference",
@@ -125,6 +126,27 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
                 related=("tile.threads",),
                 help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
             )
+            if rows.chunk is not None:
+                yield _whole_sweeps(rows)
+
+
+def _whole_sweeps(rows: RowPass) -> Obligation:
+    sweep = multiply(rows.lanes, VECTOR_BYTES // rows.itemsize)
+    return Obligation(
+        divides(sweep, rows.chunk),
+        at=rows.decided_by[0],
+        label=text_of(
+            lambda values, r, s: (
+                f"{text_at(r.lanes, values)} threads take {text_at(s, values)} columns in one sweep, 16 bytes each; a "
+                f"chunk is {text_at(r.chunk, values)}"
+            ),
+            rows,
+            sweep,
+        ),
+        parameter=parameter_of(rows.decided_by[0]),
+        related=("tile.threads",),
+        help=("BLOCK_C must be a multiple of threads times the elements of 16 bytes",),
+    )
 
 
 def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str:

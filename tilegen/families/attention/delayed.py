@@ -27,6 +27,7 @@ from tilegen.plan.model import (
     Elementwise,
     Fill,
     Gemm,
+    Handshake,
     KernelPlan,
     Launch,
     Loop,
@@ -34,6 +35,7 @@ from tilegen.plan.model import (
     Op,
     Reduce,
     Requirement,
+    Role,
     Scope,
 )
 
@@ -106,15 +108,24 @@ def _attend(decode: Decode, parts: Size) -> KernelPlan:
     )
     results = (*decode.outputs(), *(decode.partials(multiply(2, parts)) if split else ()))
     pieces = floor_div(decode.latent, PIECE)
+    first, second = _group_0(decode), _group_1(decode)
     return KernelPlan(
         name=decode.spec.kernel,
         launch=launch,
         buffers=(*decode.inputs(), *results, *_tiles(decode), *_fragments(decode)),
-        body=(*_group_0(decode), *_group_1(decode)),
+        body=(*first, *second),
         # One for the queries; one a stage for each piece of a key block and for its rotary tile.
         barriers=1 + 2 * (int(pieces) + 1) if isinstance(pieces, int) else 1,
         requires=requirements(decode),
         named_barriers=(P_READY, P_READY + 1, QK_DONE, QK_DONE + 1, *GROUPS),
+        roles=(
+            Role("warp group 0", GROUP_THREADS, len(first)),
+            Role("warp group 1", GROUP_THREADS, len(second)),
+        ),
+        handshakes=(
+            Handshake("P_READY", 0, "k_pe_shared", 1, "factor_right"),
+            Handshake("QK_DONE", 0, "scores", 1, "acc_middle", ahead=1),
+        ),
     )
 
 
@@ -179,16 +190,20 @@ def _group_0(decode: Decode) -> tuple[Op, ...]:
     """Scores, softmax and the left half of the product with the values."""
     half = floor_div(decode.latent, 2)
     pv = _product(decode, "p", "acc_left", half)
-    step = (*_softmax(decode), pv, *_scores(decode))
+    tile, rows = (decode.block_h, half), (decode.block_h,)
+    rescale = Elementwise("acc_left", ("acc_left", "factor"), tile)
+    step = (*_softmax(decode), rescale, pv, *_scores(decode))
     last = (
         Elementwise("scores", ("scores", "seq_lens"), (decode.block_h, decode.block_n), what=MASK),
         *_softmax(decode),
+        Copy("row_sum", "sum_shared", rows),
         *_tail(decode, half),
+        rescale,
         pv,
         *_scores(decode),
-        Elementwise("row_sum", ("row_sum",), (decode.block_h,), what=DIVISOR),
+        Elementwise("row_sum", ("row_sum",), rows, what=DIVISOR),
         *_store(decode, ("acc_left",), "row_sum"),
-        Elementwise("lse", ("row_max", "row_sum"), (decode.block_h,)),
+        Elementwise("lse", ("row_max", "row_sum"), rows),
     )
     start = (Fill("acc_left"), Fill("row_sum"), Fill("row_max", NEVER))
     return (*_queries(decode), *_scores(decode), _sequences((*start, _steps(decode, step), *last)))
@@ -197,17 +212,21 @@ def _group_0(decode: Decode) -> tuple[Op, ...]:
 def _group_1(decode: Decode) -> tuple[Op, ...]:
     """The right half of the product with the values, one step behind, as two quarters."""
     quarter = floor_div(decode.latent, 4)
-    pv = tuple(_product(decode, "k_pe_shared", acc, quarter) for acc in ("acc_middle", "acc_right"))
+    accumulators, rows = ("acc_middle", "acc_right"), (decode.block_h,)
+    rescale = (Elementwise(acc, (acc, "factor_right"), (decode.block_h, quarter)) for acc in accumulators)
     step: tuple[Op, ...] = (
-        *pv,
+        Copy("factor_shared", "factor_right", rows),
+        *rescale,
+        *(_product(decode, "k_pe_shared", acc, quarter) for acc in accumulators),
         _load(decode, "kv_shared", PIECE, LATENT),
         _load(decode, "k_pe_shared", decode.rotary, ROTARY),
     )
     last = (
+        Copy("sum_shared", "row_sum_right", rows),
         *_tail(decode, floor_div(decode.latent, 2)),
         *step,
-        Elementwise("row_sum_right", ("row_sum_right",), (decode.block_h,), what=DIVISOR),
-        *_store(decode, ("acc_middle", "acc_right"), "row_sum_right"),
+        Elementwise("row_sum_right", ("row_sum_right",), rows, what=DIVISOR),
+        *_store(decode, accumulators, "row_sum_right"),
     )
     return (_sequences((Fill("acc_middle"), Fill("acc_right"), _steps(decode, step), *last)),)
 

@@ -18,7 +18,7 @@ from tilegen.families.gemm.operands import (
     loads,
     operand_shapes,
 )
-from tilegen.plan.model import Buffer, Copy, Elementwise, Gemm, KernelPlan, Launch, Loop, LoopKind, Op, Scope
+from tilegen.plan.model import Buffer, Copy, Elementwise, Gemm, KernelPlan, Launch, Loop, LoopKind, Op, Role, Scope
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
@@ -50,6 +50,10 @@ def persistent(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) 
         buffers=(*global_buffers(spec, dtypes), *_tiles(spec, dtypes, tiles, groups)),
         body=(*consume, Loop(LoopKind.SERIAL, "wave", waves, (produce,), runtime_trips=True)),
         barriers=2 * tiles["stages"],
+        roles=(
+            *(Role(f"consumer, {group} rows" if groups[1:] else "consumer", GROUP_THREADS, 1) for group in groups),
+            Role("producer", GROUP_THREADS, 1),
+        ),
     )
 
 

@@ -19,7 +19,20 @@ from tilegen.families.gemm.operands import (
     operand_shapes,
 )
 from tilegen.families.gemm.persistent import GROUP_THREADS
-from tilegen.plan.model import Buffer, Copy, Elementwise, Fill, Gemm, KernelPlan, Launch, Loop, LoopKind, Op, Scope
+from tilegen.plan.model import (
+    Buffer,
+    Copy,
+    Elementwise,
+    Fill,
+    Gemm,
+    KernelPlan,
+    Launch,
+    Loop,
+    LoopKind,
+    Op,
+    Role,
+    Scope,
+)
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
@@ -28,6 +41,7 @@ if TYPE_CHECKING:
 def stream_k(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any], *, swapped: bool = False) -> KernelPlan:
     """The kernel of :file:`stream_k.jinja`, or of :file:`skinny.jinja` where the operands are ``swapped``."""
     k_steps = ceil_div(symbol("K"), tiles["BLOCK_K"])
+    consume = _consume(spec, dtypes, tiles, swapped, k_steps)
     produce = Loop(LoopKind.SERIAL, "k", k_steps, loads(spec, tiles, explicit_tma=True), runtime_trips=True)
     return KernelPlan(
         name=spec.kernel,
@@ -40,8 +54,9 @@ def stream_k(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any], *,
             names=("blocks",),
         ),
         buffers=(*global_buffers(spec, dtypes), *_workspace(tiles, swapped), *_tiles(spec, dtypes, tiles, swapped)),
-        body=(*_consume(spec, dtypes, tiles, swapped, k_steps), produce),
+        body=(*consume, produce),
         barriers=2 * tiles["stages"],
+        roles=(Role("consumers", tiles["threads"], len(consume)), Role("producer", GROUP_THREADS, 1)),
     )
 
 

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from tilegen.plan.model import Case
     from tilegen.spec.model import Spec, Tensor
 
-PARAMETERS = ("BLOCK_C", "BLOCK_M", "threads", "preload", "blocks_per_sm")
+PARAMETERS = {
+    "one_pass": ("BLOCK_C", "BLOCK_M", "threads", "preload", "blocks_per_sm"),
+    "two_pass": ("BLOCK_C", "threads", "blocks_per_sm"),
+}
+"""The tile values that the factory of each schedule takes."""
+
+TAKEN = {"i", "j", "row", "step", "column"}
+"""Names of the templates."""
 
 
 def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, Any]:
@@ -27,7 +34,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     cases = [case for cases in by_arch.values() for case in cases]
     statistics = [name for _, name in STATISTICS[compute.norm]]
     bindings, formula = repeated_terms(
-        compute.y.expr, prefix="z", taken={tensor.name for tensor in spec.tensors} | {"i", "j"} | set(statistics)
+        compute.y.expr, prefix="z", taken={tensor.name for tensor in spec.tensors} | TAKEN | set(statistics)
     )
     names = element_names(spec, read, statistics)
     return {
@@ -37,7 +44,10 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "eps": compute.eps,
         "accum": compute.accum,
         "vector": vector(dtypes),
-        "factory_parameters": list(PARAMETERS),
+        "parameters_of": PARAMETERS,
+        "factory_parameters": list(
+            dict.fromkeys(name for case in cases for name in PARAMETERS[case.tiles["schedule"]])
+        ),
         "own_layout": all(has_row_layout(case.tiles, dtypes) for case in cases),
         "dtypes": spec.dtypes("x"),
         "parameters": [(tensor.name, shape_text(tensor)) for tensor in (*read, spec.tensor("y"))],
@@ -49,8 +59,75 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "bindings": [(name, formula_to_tilelang(expr, names)) for name, expr in bindings],
         "formula": formula_to_tilelang(formula, names),
         "reference": formula_to_torch(compute.y.expr, {}),
+        **_two_pass(spec, read, statistics, bindings, formula),
         **_api(spec, read),
     }
+
+
+def _two_pass(
+    spec: Spec, read: tuple[Tensor, ...], statistics: list[str], bindings: Any, formula: Any
+) -> dict[str, Any]:
+    """What the two-pass template prints: the passes of the statistics, and the formula at a column of a chunk."""
+    compute: Any = spec.compute
+    names = element_names(spec, read, statistics)
+    index = {"M": "row + i", "C": "column + j"}
+    elements = {"x": f'T.cast(x_chunk[i, j], "{compute.accum}")'}
+    for tensor in read[1:]:
+        element = ", ".join(index[to_python(extent)] for extent in tensor.shape)
+        elements[tensor.name] = f'T.cast({tensor.name}[{element}], "{compute.accum}")'
+    names |= {name: f"{name}_here" for name in elements}
+    return {
+        "two_pass_elements": [(names[name], text) for name, text in elements.items()],
+        "two_pass_lines": two_pass_lines(compute.norm, compute.eps, compute.accum),
+        "two_pass_column": column_of(len(statistics)),
+        "two_pass_bindings": [(name, formula_to_tilelang(expr, names)) for name, expr in bindings],
+        "two_pass_formula": formula_to_tilelang(formula, names),
+    }
+
+
+def column_of(number: int) -> str:
+    """The first column of a step of the pass of that number: every other one goes backwards, to what was read last."""
+    return "(chunks - 1 - step) * BLOCK_C" if number % 2 else "step * BLOCK_C"
+
+
+def two_pass_lines(norm: str, eps: float, accum: str) -> list[str]:
+    """The source that computes the row statistics in one pass over the chunks each."""
+    x, inside = f'T.cast(x_chunk[i, j], "{accum}")', "column + j < C"
+    of_row = "for i in T.Parallel(1):"
+
+    def reduced(number: int, into: str, term: str, kind: str = "sum") -> list[str]:
+        start = "T.clear(term)" if kind == "sum" else f'T.fill(term, -T.infinity("{accum}"))'
+        return [
+            start,
+            "for step in T.serial(chunks):",
+            f"    column = {column_of(number)}",
+            "    T.copy(x[row, column], x_chunk)",
+            "    for i, j in T.Parallel(1, BLOCK_C):",
+            f"        term[i, j] {term}",
+            f"T.reduce_{kind}(term, {into}, dim=1)",
+        ]
+
+    mean = f"rstd[i] = T.rsqrt(rstd[i] * (1.0 / C) + {eps!r})"
+    if norm == "rms":
+        return [*reduced(0, "rstd", f"+= {x} * {x}"), of_row, f"    {mean}"]
+    if norm == "l2":
+        return [*reduced(0, "rstd", f"+= {x} * {x}"), of_row, f"    rstd[i] = T.rsqrt(rstd[i] + {eps!r})"]
+    if norm == "layer":
+        centred = f"({x} - mean[i])"
+        return [
+            *reduced(0, "mean", f"+= {x}"),
+            of_row,
+            "    mean[i] = mean[i] * (1.0 / C)",
+            "# The variance about the mean, not E[x^2] - mean^2, which cancels. Columns past C do not count.",
+            *reduced(1, "rstd", f"+= T.if_then_else({inside}, {centred} * {centred}, 0.0)"),
+            of_row,
+            f"    {mean}",
+        ]
+    return [
+        "# Columns past C must not win the maximum, nor add to the sum.",
+        *reduced(0, "row_max", f'= T.max(term[i, j], T.if_then_else({inside}, {x}, -T.infinity("{accum}")))', "max"),
+        *reduced(1, "row_sum", f"+= T.if_then_else({inside}, T.exp({x} - row_max[i]), 0.0)"),
+    ]
 
 
 def public(spec: Spec) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, symbol
+from tilegen.families.row_norm.two_pass import two_pass
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import row_layout, row_reduce_ok
 from tilegen.lowering.shared_memory import workspace_bytes
@@ -50,8 +51,15 @@ def vector(dtypes: Mapping[str, str]) -> int:
 
 
 def derive(spec: Spec, target: Target, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> dict[str, Any]:
-    """The tile values that the spec leaves out: 16 lanes a row, two rows a thread, as many blocks as registers allow."""
+    """The tile values that the spec leaves out: 16 lanes a row, two rows a thread, as many blocks as registers allow; of a
+    row in chunks 512 threads, two sweeps at a time.
+    """
     given: dict[str, Any] = {"schedule": "one_pass", **tiles}
+    if given["schedule"] == "two_pass":
+        given.setdefault("threads", 512)
+        given.setdefault("BLOCK_C", multiply(2 * vector(dtypes), given["threads"]))
+        given.setdefault("blocks_per_sm", 2)
+        return {name: value for name, value in given.items() if name not in tiles}
     given.setdefault("threads", 128)
     given.setdefault("BLOCK_C", 16 * vector(dtypes))
     lanes = maximum(floor_div(given["BLOCK_C"], vector(dtypes)), 1)
@@ -66,6 +74,8 @@ def has_row_layout(tiles: Mapping[str, Any], dtypes: Mapping[str, str]) -> bool:
     block_c = tiles["BLOCK_C"]
     if not isinstance(block_c, int):
         return False
+    if tiles["schedule"] == "two_pass":
+        return True
     return block_c % vector(dtypes) == 0 and is_power_of_two(block_c // vector(dtypes))
 
 
@@ -79,10 +89,16 @@ def plan(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> T
         schedule=case.tiles["schedule"],
         dtypes=dtypes,
         case=case,
-        kernels=(_one_pass(spec, dtypes, case.tiles),),
+        kernels=(_kernel(spec, dtypes, case.tiles),),
         flops=8 * m * c,
         bytes_moved=moved + m * c * ITEMSIZE[dtypes["y"]],
     )
+
+
+def _kernel(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -> KernelPlan:
+    if tiles["schedule"] == "two_pass":
+        return two_pass(spec, dtypes, tiles, inputs(spec), STATISTICS[spec.compute.norm])  # type: ignore[attr-defined]
+    return _one_pass(spec, dtypes, tiles)
 
 
 def _elements(tensor: Tensor) -> Size:

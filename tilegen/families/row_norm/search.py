@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.families.row_norm.plan import vector
 from tilegen.plan.cost import Work
-from tilegen.plan.model import ITEMSIZE
+from tilegen.plan.model import ITEMSIZE, Reduce
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
@@ -44,10 +44,20 @@ def tilings(spec: Spec, target: Target, dtypes: Mapping[str, str]) -> Iterator[d
             "preload": preload,
             "blocks_per_sm": blocks,
         }
+    for threads, sweeps, blocks in itertools.product((128, 256, 512, 1024), (1, 2, 4), (1, 2, 3, 4, 6, 8)):
+        if threads * blocks <= target.launch.max_threads_per_sm:
+            yield {
+                "schedule": "two_pass",
+                "BLOCK_C": threads * sweeps * vector(dtypes),
+                "threads": threads,
+                "blocks_per_sm": blocks,
+            }
 
 
 def work(plan: TilePlan, dims: Mapping[str, int], part: Part, resident: int) -> Work:
     """What the tiling of a plan does for one shape on one chip."""
+    if plan.schedule == "two_pass":
+        return _chunked(plan, dims, resident)
     tiles, rows_all, width = plan.tiles, dims["M"], dims["C"]
     block_m, block_c, threads = tiles["BLOCK_M"], tiles["BLOCK_C"], tiles["threads"]
     lanes = block_c // vector(plan.dtypes)
@@ -73,3 +83,19 @@ def work(plan: TilePlan, dims: Mapping[str, int], part: Part, resident: int) -> 
     # Measured: 128 threads a block are best by 0.5 % and more; columns go with x where the width is exact.
     waste *= 1 + 0.005 * abs(math.log2(threads / 128)) + 0.003 * (tiles["preload"] != (width % block_c == 0))
     return Work(-(-rows_all // block_m), blocks_per_sm, clocks, in_flight, in_flight, waste=waste)
+
+
+SECOND_READING = 1.15
+"""What reading a row again costs, most of it from L2, as a factor of the bytes."""
+
+
+def _chunked(plan: TilePlan, dims: Mapping[str, int], resident: int) -> Work:
+    tiles, width = plan.tiles, dims["C"]
+    blocks_per_sm = min(tiles["blocks_per_sm"], resident)
+    chunk = tiles["BLOCK_C"] * ITEMSIZE[plan.dtypes["x"]]
+    passes = len(plan.kernels[0].row_passes) + len([op for op, _ in plan.kernels[0].ops() if isinstance(op, Reduce)])
+    steps = passes * -(-width // tiles["BLOCK_C"])
+    vectors = steps * tiles["BLOCK_C"] / vector(plan.dtypes) / plan.target.launch.warp_size
+    clocks = vectors * CLOCKS_PER_VECTOR / 4 + (LATENCY_CLOCKS + 800 * steps) / blocks_per_sm
+    waste = SECOND_READING ** (passes - 1) * (-(-width // tiles["BLOCK_C"]) * tiles["BLOCK_C"] / width) ** 0.5
+    return Work(dims["M"], blocks_per_sm, clocks, passes * width * ITEMSIZE[plan.dtypes["x"]], chunk, waste=waste)

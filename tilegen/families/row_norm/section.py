@@ -70,18 +70,24 @@ SECTION = FamilySection(
     },
     extra_shapes=("C", "M", "M C"),
     tile={
-        "BLOCK_M": TileParam("rows of a block", step=1),
-        "BLOCK_C": TileParam("columns that the lanes of a row take in one sweep: 16 bytes each"),
+        "BLOCK_M": TileParam("rows of a block", step=1, schedules=("one_pass",)),
+        "BLOCK_C": TileParam(
+            "columns that the lanes of a row take in one sweep, 16 bytes each; two_pass: columns of a chunk, any number "
+            "of such sweeps of all threads"
+        ),
         "threads": TileParam("threads of a block", step=32),
         "preload": TileParam(
             "read the column tensors together with x, not where they are used: their latency is hidden, for more registers",
             kind="bool",
             default="true",
+            schedules=("one_pass",),
         ),
         "blocks_per_sm": TileParam("blocks that registers must leave room for on one SM", default="1", step=1),
     },
     schedules={
         "one_pass": "the row stays in registers: x is read once",
+        "two_pass": "one row a block, in chunks, for rows that no block holds: x is read once for each statistic and once "
+        "for y, which is twice for rms and l2 and three times for layer and softmax; all but the first mostly from L2",
     },
     example="""\
 [dims]
@@ -129,6 +135,23 @@ preload = false                # gamma and beta are read where they are used: fe
 [compute]
 norm = "softmax"
 y = "exp(x - row_max) / row_sum"
+""",
+        "Rows that no block holds, in chunks of two sweeps of 512 threads": """\
+schedule = "two_pass"
+
+[dims]
+M = { dynamic = true, max = 65_536 }
+C = { values = [65_536], also = "C % 8 == 0 and C <= 1_048_576" }
+
+[compute]
+norm = "rms"
+eps = 1e-5
+y = "x * rstd * gamma"
+
+[tile]
+BLOCK_C = 8192
+threads = 512
+blocks_per_sm = 2
 """,
         "Wide rows over two warp groups, two blocks on an SM": """\
 schedule = "one_pass"

@@ -186,20 +186,21 @@ class _Book:
         return tuple(key for key in given if key in {tensor.name for tensor in self.spec.tensors if tensor.output})
 
     def _buffers(self, line: Line, schedule: str, kernels: list[KernelPlan]) -> Iterator[Cause]:
-        for kernel in kernels:
-            for buffer in kernel.buffers:
-                if buffer.name in line.names:
-                    for path in buffer.decided_by:
-                        yield from self._at(path, f"it sizes `{buffer.name}`", schedule)
+        named = (buffer for kernel in kernels for buffer in kernel.buffers if buffer.name in line.names)
+        # Every case has the buffer again; what decides it is looked up once.
+        for name, path in dict.fromkeys((buffer.name, path) for buffer in named for path in buffer.decided_by):
+            yield from self._at(path, f"it sizes `{name}`", schedule)
 
     def _tile(self, name: str, schedule: str, why: str = "") -> Iterator[Cause]:
         """The rules that give a tile value in the cases of a schedule, or in all cases."""
         why = why or f"{name} is a tile value"
-        for plan in self._plans.get(schedule, self._all_plans):
-            path = rule_path(self.spec, plan.target.name, name, plan.case.chosen.get(name, -1))
+        plans = self._plans.get(schedule, self._all_plans)
+        chosen = ((plan.target.name, plan.case.chosen.get(name, -1), name in plan.tiles) for plan in plans)
+        for arch, index, has_value in dict.fromkeys(chosen):
+            path = rule_path(self.spec, arch, name, index)
             if path:
                 yield Cause(path, why, self.spec.span(path))
-            elif name in plan.tiles:
+            elif has_value:
                 yield Cause(f"tile.{name}", f"{why}, which the spec leaves to tilegen", None)
 
     def _at(self, path: str, why: str, schedule: str = "") -> Iterator[Cause]:

@@ -73,7 +73,7 @@ def _read(file: Path) -> str:
 
 def _spec(file: Path, given: Path | None) -> Spec:
     """The spec of a generated file, in the state that made it."""
-    path, sha256 = _made_from(file.parent)
+    path, sha256, lock = _made_from(file.parent)
     found = given or _searched(file, path)
     if found is None:
         raise PlaceError(f"the spec {path} is not here; say where it is with --spec")
@@ -81,18 +81,21 @@ def _spec(file: Path, given: Path | None) -> Spec:
         spec = load(found)
     except SpecError as error:
         raise PlaceError(f"{found} cannot be read: {error}") from None
-    if not spec.sha256.startswith(sha256):
+    known = "" if spec.lock is None else spec.lock.sha256
+    if not spec.sha256.startswith(sha256) or (lock is not None and lock != known):
         raise PlaceError(
             f"{found} has changed since {file.parent} was built from it: run `tilegen build`, then ask again"
         )
     return spec
 
 
-def _made_from(folder: Path) -> tuple[str, str]:
-    """The path and the hash of the spec that a kernel's folder was made from, as its goldens or its header say."""
+def _made_from(folder: Path) -> tuple[str, str, str | None]:
+    """The path and the hash of the spec that a kernel's folder was made from, as its goldens or its header say, and the
+    hash of its lock: empty if it had none, None where only the header is left, which does not say.
+    """
     try:
         spec = json.loads((folder / "golden" / "facts.json").read_text(encoding="utf-8"))["spec"]
-        return str(spec["path"]), str(spec["sha256"])
+        return str(spec["path"]), str(spec["sha256"]), str(spec.get("lock_sha256", ""))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     try:
@@ -101,7 +104,7 @@ def _made_from(folder: Path) -> tuple[str, str]:
         match = None
     if match is None:
         raise PlaceError(f"{folder} is no folder that tilegen generated: it has neither golden/facts.json nor a header")
-    return match["path"], match["hash"]
+    return match["path"], match["hash"], None
 
 
 def _searched(file: Path, path: str) -> Path | None:

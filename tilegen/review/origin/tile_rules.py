@@ -26,8 +26,10 @@ def tile_rule_paths(spec: Spec, text: str) -> dict[int, tuple[str, ...]]:
         return found
     by_arch = cases_by_arch(spec)
     for arch, body in _blocks(function, next(iter(by_arch))):
-        lines = _chain(spec, arch, body) if _is_chain(body) else _table(spec, arch, body, by_arch.get(arch, ()))
-        for number, paths in lines:
+        cases = by_arch.get(arch, ())
+        won = sum(case.winner is not None for case in cases)
+        rest = _chain(spec, arch, body[won:]) if _is_chain(body) else _table(spec, arch, body[won:], cases[won:])
+        for number, paths in (*_winners(body[:won], cases), *rest):
             found[number] = (*found.get(number, ()), *(path for path in paths if path not in found.get(number, ())))
     return found
 
@@ -52,6 +54,17 @@ def _arch(test: ast.expr) -> str:
 
 def _is_chain(body: list[ast.stmt]) -> bool:
     return any(isinstance(node, ast.Assign) for statement in body for node in ast.walk(statement))
+
+
+def _winners(body: list[ast.stmt], cases: tuple[Case, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The branches of the lock's winners, which stand ahead of the rules."""
+    for branch, case in zip(body, cases, strict=False):
+        winner = f"winner[{case.winner}]"
+        first = branch.body[0].lineno if isinstance(branch, ast.If) else branch.lineno
+        for number in range(branch.lineno, first):
+            yield number, (f"{winner}.when",)
+        for number in range(first, (branch.end_lineno or first) + 1):
+            yield number, (f"{winner}.tile",)
 
 
 def _chain(spec: Spec, arch: str, body: list[ast.stmt]) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -1,0 +1,214 @@
+"""Compiled kernels by compile key: from a library of aot/, which needs torch alone, or compiled by TileLang at first use.
+
+This file is the same beside every kernel. Both kinds answer to ``bind(device, shapes)``, which gives the function that
+launches: it takes the arguments of the prim_func in their order, and tensors of any shape with the same elements.
+"""
+
+import ctypes
+import hashlib
+import json
+import logging
+import struct
+import threading
+import time
+import warnings
+from pathlib import Path
+
+from ._runtime import raw_stream, tilelang_target
+
+ABI = 1
+"""Of the libraries: what `tilegen build --aot` of this version writes."""
+
+# The C type of an argument, and how `struct` packs it.
+PACKED = {"CUdeviceptr": "Q", "int32_t": "i", "int64_t": "q", "float": "f", "double": "d"}
+
+logger = logging.getLogger(__name__)
+
+
+class LibraryError(RuntimeError):
+    """There is no library for a compile key, or it is damaged, of another kernel, or refused by the driver."""
+
+
+class KernelCache:
+    """Compiled kernels by key. Each is made once, by whichever thread asks first; others wait for it.
+
+    ``build(**key)`` gives the prim_func; ``key["arch"]`` names the chip. A library of ``aot/`` beside this file comes
+    first. Without one TileLang compiles; it keeps what it compiled on disk, so a second process loads it.
+    """
+
+    def __init__(self, build):
+        self.build = build
+        self.compile_seconds = {}
+        self._libraries = Libraries(Path(__file__).parent / "aot")
+        self._missing = "jit"
+        self._kernels = {}
+        self._locks = {}
+        self._lock = threading.Lock()
+
+    def use_libraries(self, folder=None, missing="jit"):
+        """Takes libraries from ``folder``; what it lacks is compiled (``missing="jit"``) or an error (``"error"``)."""
+        if missing not in ("jit", "error"):
+            raise ValueError(f'missing must be "jit" or "error", got {missing!r}')
+        with self._lock:
+            self._libraries = Libraries(Path(__file__).parent / "aot" if folder is None else Path(folder))
+            self._missing = missing
+            self._kernels.clear()
+
+    def has_library(self, key):
+        """Whether a call of this key needs no compiler."""
+        try:
+            return _index(key) in self._libraries.entries()
+        except LibraryError:
+            return False
+
+    def get(self, **key):
+        index = tuple(key.items())
+        kernel = self._kernels.get(index)
+        return self._make(index, key) if kernel is None else kernel
+
+    def _make(self, index, key):
+        with self._lock:
+            lock = self._locks.setdefault(index, threading.Lock())
+        with lock:
+            kernel = self._kernels.get(index)
+            if kernel is None:
+                kernel = self._library(key) or self._compile(index, key)
+                self._kernels[index] = kernel
+        return kernel
+
+    def _library(self, key):
+        try:
+            return self._libraries.load(key, required=self._missing == "error")
+        except LibraryError as error:
+            if self._missing == "error":
+                raise
+            warnings.warn(f"{error}. TileLang compiles the kernel instead", stacklevel=6)
+            return None
+
+    def _compile(self, index, key):
+        try:
+            import tilelang
+        except ImportError as error:
+            raise LibraryError(f"{self._libraries.lacks(key)}, and TileLang is not there to compile it") from error
+        started = time.perf_counter()
+        kernel = Jitted(tilelang.compile(self.build(**key), target=tilelang_target(key["arch"])))
+        self.compile_seconds[index] = time.perf_counter() - started
+        logger.info("compiled %s in %.1f s", label_of(key), self.compile_seconds[index])
+        return kernel
+
+
+def label_of(key):
+    return ", ".join(f"{name}={value}" for name, value in key.items())
+
+
+class Jitted:
+    """A kernel that TileLang compiled in this process."""
+
+    def __init__(self, kernel):
+        self._run = _entry(kernel)
+
+    def bind(self, device, shapes):
+        """``launch(*arguments)`` for tensors with the elements of ``shapes``; None stands for what is no tensor."""
+        run = self._run
+        ranks = [(index, len(shape), shape) for index, shape in enumerate(shapes) if shape is not None]
+
+        def launch(*arguments):
+            arguments = list(arguments)
+            for index, rank, shape in ranks:
+                # Of the same rank it has the same shape: the wrapper has checked it.
+                if arguments[index].dim() != rank:
+                    arguments[index] = arguments[index].view(shape)
+            run(*arguments)
+
+        return launch
+
+
+def _entry(kernel):
+    """The function below TileLang's Python layer, which would look at every argument once more."""
+    try:
+        return kernel.adapter.get_exportable_executable().jit().main
+    except AttributeError:
+        return kernel
+
+
+class Libraries:
+    """The libraries of one folder, by compile key. The folder is read when a key is first asked for."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._entries = None
+
+    def load(self, key, required):
+        """The library of ``key``, loaded and whole; None if there is none, :class:`LibraryError` if it is required."""
+        entry = self.entries().get(_index(key))
+        if entry is None:
+            if required:
+                raise LibraryError(self.lacks(key))
+            return None
+        path = self.folder / entry["file"]
+        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        if found != entry["sha256"]:
+            state = "is missing" if found is None else "is not what its manifest says"
+            raise LibraryError(f"{path} {state}: run `tilegen build --aot` again")
+        return Library(path, entry["parameters"])
+
+    def lacks(self, key):
+        return f"{self.folder} has no library for {label_of(key)}: `tilegen build --aot {key['arch']}` makes it"
+
+    def entries(self):
+        if self._entries is None:
+            self._entries = self._read()
+        return self._entries
+
+    def _read(self):
+        try:
+            manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        if manifest["abi"] != ABI:
+            raise LibraryError(f"{self.folder} was written for another loader (ABI {manifest['abi']}, here {ABI})")
+        kernel = Path(__file__).parent / "kernel.py"
+        if hashlib.sha256(kernel.read_bytes()).hexdigest() != manifest["kernel_sha256"]:
+            raise LibraryError(f"{self.folder} was compiled from another kernel.py: run `tilegen build --aot` again")
+        return {_index(entry["key"]): entry for entry in manifest["libraries"]}
+
+
+def _index(key):
+    return json.dumps(key, sort_keys=True)
+
+
+class Library:
+    """A launcher with its cubin: packs the arguments, and calls the driver through it."""
+
+    def __init__(self, path, parameters):
+        try:
+            library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise LibraryError(f"{path} cannot be loaded: {error}") from error
+        self._path = path
+        self._load = library.tilegen_load
+        self._error = library.tilegen_error
+        self._error.restype = ctypes.c_char_p
+        self._launch = library.tilegen_launch
+        self._launch.argtypes = (ctypes.c_char_p,)
+        self._pack = struct.Struct("@iP" + "".join(PACKED[c_type] for _, _, c_type, _, _ in parameters)).pack
+        self._tensors = [kind == "pointer" for _, kind, _, _, _ in parameters if kind != "dim"]
+        self._dims = [(tensor, axis) for _, kind, _, tensor, axis in parameters if kind == "dim"]
+
+    def bind(self, device, shapes):
+        """As :meth:`Jitted.bind`. Loads the code onto the device."""
+        index = device.index
+        if self._load(index):
+            self._fail()
+        run, pack, tensors, fail = self._launch, self._pack, self._tensors, self._fail
+        dims = [shapes[tensor][axis] for tensor, axis in self._dims]
+
+        def launch(*arguments):
+            values = [value.data_ptr() if tensor else value for value, tensor in zip(arguments, tensors, strict=True)]
+            if run(pack(index, raw_stream(index), *values, *dims)):
+                fail()
+
+        return launch
+
+    def _fail(self):
+        raise LibraryError(f"{self._path.name}: {self._error().decode()}")

@@ -1,0 +1,110 @@
+"""The public functions of rms_norm_wide: checks, dispatch and the torch custom op. The kernel itself is in kernel.py."""
+
+import torch
+
+from . import _compiled, _launching, _runtime, kernel
+
+_DTYPES = {torch.float16: "float16", torch.bfloat16: "bfloat16"}
+_kernels = _compiled.KernelCache(kernel.build)
+
+
+def rms_norm_wide(x, gamma, *, out=None):
+    """y = x * rstd * gamma, with the rms statistics of each row in float32, eps = 1e-05.
+
+    x: (..., C), float16 or bfloat16; leading axes are flattened to M
+    gamma: (C,), float16 or bfloat16
+    out: (..., C), float16 or bfloat16, where to write y; allocated if None. It may be x itself.
+    Returns y. All tensors are contiguous, on one GPU of sm_90a, sm_80.
+
+    Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a width outside the declared
+    domain; RuntimeError where autograd would need a backward, or for another GPU.
+    """
+    if torch.compiler.is_compiling():
+        return _dispatch(x, gamma, out)
+    return _launch(x, gamma, out)
+
+
+def _prepare(x, gamma, out):
+    """Checks the arguments, compiles if need be, and returns the launch for arguments like these."""
+    _runtime.check_tensor("rms_norm_wide", "x", x, (..., None), _DTYPES)
+    arch = _runtime.check_arch("rms_norm_wide", x.device, kernel.ARCHES)
+    M, C = _runtime.rows_of(x), x.shape[-1]
+    _runtime.check_tensor("rms_norm_wide", "gamma", gamma, (C,), (x.dtype,), x.device)
+    if out is not None:
+        _runtime.check_tensor("rms_norm_wide", "out", out, x.shape, (x.dtype,), x.device)
+    _runtime.check_declared("rms_norm_wide", kernel.DOMAIN, C=C)
+    if M == 0:
+        return lambda x, gamma, out: torch.empty_like(x, dtype=x.dtype) if out is None else out
+    _runtime.check_declared("rms_norm_wide", kernel.DOMAIN, M=M)
+    tiles = kernel.tiles(arch, M, C, _runtime.sm_count_of(x.device.index))
+    compiled = _kernels.get(arch=arch, dtype=_DTYPES[x.dtype], C=C, **tiles)
+    run = compiled.bind(x.device, ((M, C), (C,), (M, C)))
+
+    def launch(x, gamma, out):
+        if out is None:
+            out = torch.empty_like(x)
+        run(x, gamma, out)
+        return out
+
+    return launch
+
+
+def _dispatch(x, gamma, out):
+    """The call as torch sees it, for autograd and tracers."""
+    if out is None:
+        return _op(x, gamma)
+    _op_out(x, gamma, out)
+    return out
+
+
+_launch = _launching.Launcher(_prepare, _dispatch)
+
+
+@torch.library.custom_op("tilegen_c98a27cc993c::rms_norm_wide", mutates_args=())
+def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    return _launch.direct(x, gamma, None)
+
+
+@_op.register_fake
+def _(x, gamma):
+    return torch.empty_like(x, dtype=x.dtype)
+
+
+@torch.library.custom_op("tilegen_c98a27cc993c::rms_norm_wide_out", mutates_args=("out",))
+def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
+    _launch.direct(x, gamma, out)
+
+
+def rms_norm_wide_kernel_source(M, C, dtype="float16", arch=None):
+    """The CUDA source that TileLang makes for this shape. Needs no GPU if `arch` is given."""
+    arch = arch or _runtime.arch_of(torch.cuda.current_device())
+    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    tiles = kernel.tiles(arch, M, C, sm_count)
+    return _runtime.kernel_source(kernel.build(arch, dtype, C, **tiles), arch)
+
+
+def rms_norm_wide_latency(M, C, dtype="float16"):
+    """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
+    from .reference import random_inputs
+
+    inputs = random_inputs(M, C, getattr(torch, dtype), device="cuda")
+    return _runtime.latency_ms(lambda: rms_norm_wide(*inputs))
+
+
+def warm_up(jobs=1, **dims):
+    """Makes every kernel of the listed dims ready for the current GPU ahead of its first call; returns how many.
+
+    `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
+    """
+    device = torch.cuda.current_device()
+    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    return _runtime.warm_up(_kernels, keys, jobs)
+
+
+def use_libraries(folder=None, *, missing="jit"):
+    """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
+
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    """
+    _kernels.use_libraries(folder, missing)
+    _launch.forget()

@@ -1,0 +1,55 @@
+"""``tilegen diff --html``: a page of two states for each kernel whose spec changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.review.page.test_page import Outline
+from tilegen.cli import main
+
+
+def pages(name: str, folder: Path) -> dict[str, str]:
+    result = CliRunner().invoke(main, ["diff", f"{name}~1", name, "--html", str(folder)], catch_exceptions=False)
+    assert result.exit_code in (0, 1)
+    found = {path.name: path.read_text() for path in folder.iterdir()}
+    for text in found.values():
+        Outline(text)
+    assert len(result.stderr.splitlines()) == len(found)
+    return found
+
+
+def test_a_changed_tile_stands_beside_what_it_was(repository: Path, tmp_path: Path) -> None:
+    (text,) = pages("tile_that_halves_occupancy", tmp_path / "out").values()
+    assert "<mark>BLOCK_K 64</mark>" in text
+    assert "<mark>BLOCK_K 128</mark>" in text
+    # 64 x 64 + 64 x 128 halves in 3 stages, and with 128 twice that; 1,024 more for the barriers.
+    assert "<mark>74,752</mark>" in text
+    assert "<mark>148,480</mark>" in text
+
+
+def test_a_refuted_rule_stands_with_its_arithmetic(repository: Path, tmp_path: Path) -> None:
+    (text,) = pages("domain_widened_past_a_proof", tmp_path / "out").values()
+    assert "grid.y = ceildiv(M, 64) = 65536, allowed are 1 to 65535" in text
+    assert ">refuted</span>" in text
+
+
+def test_a_spec_that_cannot_be_read_shows_why_and_a_deleted_one_is_gone(repository: Path, tmp_path: Path) -> None:
+    (text,) = pages("illegal_policy", tmp_path / "a").values()
+    assert "The spec cannot be read." in text
+    assert "policy" in text
+    (text,) = pages("spec_deleted", tmp_path / "b").values()
+    assert "The kernel is not there." in text
+
+
+@pytest.mark.parametrize("name", ["tuned_lock_changed"])
+def test_a_kernel_whose_spec_is_the_same_has_no_page(repository: Path, tmp_path: Path, name: str) -> None:
+    assert pages(name, tmp_path / "out") == {}
+
+
+def test_a_folder_that_cannot_be_made_is_told(repository: Path) -> None:
+    result = CliRunner().invoke(main, ["diff", "comment_only~1", "comment_only", "--html", "specs/linear.toml/x"])
+    assert result.exit_code == 2
+    assert "cannot write into" in result.output
