@@ -156,11 +156,11 @@ def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str
 
 
 def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
-    """One pass, be it whole or not, or several whole ones."""
+    """Several whole passes, or one: that need not be whole, but of a row alone TileLang loses the layout."""
     if lanes < 1 or lanes > threads or threads % lanes or not is_power_of_two(lanes):
         return False
     a_pass = threads // lanes
-    return 0 < block_rows <= a_pass or block_rows % a_pass == 0
+    return 1 < block_rows <= a_pass or (block_rows > 0 and block_rows % a_pass == 0)
 
 
 @rule(
