@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.expr import evaluate
 from tilegen.lowering.instruction import GemmPath, gemm_path
 from tilegen.plan.model import Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.plan.registers import demands
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.verify.transfers import PLAIN, TMA, transfers
 
@@ -20,10 +21,11 @@ def expected(instance: Instance) -> list[dict[str, Any]]:
     """One entry for each kernel of the instance, in plain numbers and words.
 
     ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes`` and
-    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands, sizes,
-    transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``: the matrix
-    instructions that must appear, and none other. ``loads``: how tiles come, of "tma" and "cp_async"; ``tma_stores``:
-    whether any goes so. ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
+    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands,
+    sizes, transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``:
+    the matrix instructions that must appear, and none other. ``loads``: how tiles come, of "tma" and "cp_async";
+    ``tma_stores``: whether any goes so. ``registers`` of a thread, about, and whether it ``spills``.
+    ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
     """
     plan = instance.plan()
     return [_kernel(plan, kernel, instance.dims) for kernel in plan.kernels]
@@ -70,7 +72,18 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
         "instructions": sorted(_instructions(plan, kernel, dims)),
         "loads": sorted({transfer.path for transfer in moved if transfer.is_load and transfer.path != PLAIN}),
         "tma_stores": any(transfer.path == TMA for transfer in moved if not transfer.is_load),
+        **_registers(plan, kernel),
         "vector_bytes": {transfer.tensor: transfer.vector_bytes for transfer in moved if transfer.vector_bytes},
+    }
+
+
+def _registers(plan: TilePlan, kernel: KernelPlan) -> dict[str, Any]:
+    """``registers`` of a thread, about, where sizes are known; ``spills``: whether that is more than there are."""
+    needs = [(demand.needed, demand.available) for demand in demands(plan, kernel)]
+    known = [(needed, available) for needed, available in needs if needed is not None]
+    return {
+        "registers": max((min(needed, available) for needed, available in known), default=None),
+        "spills": any(needed > available for needed, available in known) if known else None,
     }
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.expr import add, any_of, at_most, divides, multiply, to_text
+from tilegen.expr import any_of, at_most, divides, multiply, to_text
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import row_reduction
-from tilegen.lowering.registers import ROW_OVERHEAD, launch_limit
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, RowPass, Scope
-from tilegen.plan.resources import fragment_registers
+from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, RowPass, Scope
+from tilegen.plan.registers import Demand, row_demands
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -257,36 +256,25 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
     today="ptxas spills without a word from TileLang",
 )
 def row_registers(plan: TilePlan) -> Iterator[Obligation]:
-    blocks = plan.tiles.get("blocks_per_sm", 1)
     for kernel in plan.kernels:
-        held = [buffer for k, buffer in _row_fragments(plan) if k is kernel and _is_loaded(kernel, buffer.name)]
-        threads = kernel.launch.threads
-        if not held or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
-            continue
-        total = add(*(multiply(fragment_registers(kernel, buffer), buffer.count) for buffer in held))
-        available = launch_limit(plan.target, threads * blocks)
-        keys = held[0].decided_by or ("tile",)
-        yield Obligation(
-            at_most(total, available - ROW_OVERHEAD),
-            at=keys[0],
-            label=text_of(
-                lambda values, rows, total, available: (
-                    "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in rows)
-                    + f" = {text_at(total, values)} registers a thread; beside them about {ROW_OVERHEAD} are needed, "
-                    f"and there are {available}"
-                ),
-                held,
-                total,
-                available,
-            ),
-            parameter=parameter_of(keys[0]),
-            related=(*keys[1:], "tile.threads"),
-        )
+        for demand in row_demands(plan, kernel):
+            held = [kernel.buffer(name) for name in demand.held]
+            keys = held[0].decided_by or ("tile",)
+            yield Obligation(
+                at_most(demand.total, demand.available - demand.beside),
+                at=keys[0],
+                label=text_of(_row_arithmetic, held, demand),
+                parameter=parameter_of(keys[0]),
+                related=(*keys[1:], "tile.threads"),
+            )
 
 
-def _is_loaded(kernel: KernelPlan, name: str) -> bool:
-    """Whether a fragment is copied from global memory: it is then held until the rows are written."""
-    return any(copy.dst == name and kernel.buffer(copy.src).scope is Scope.GLOBAL for copy, _ in kernel.find(Copy))
+def _row_arithmetic(values: Mapping[str, int], held: list[Buffer], demand: Demand) -> str:
+    return (
+        "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in held)
+        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed, "
+        f"and there are {demand.available}"
+    )
 
 
 @rule(

@@ -104,6 +104,12 @@ def facts(prediction: Prediction, observed: Mapping[str, Any]) -> Iterator[Fact]
         )
         yield Fact(name, "loads", plan["loads"], sorted(path for path, kind in LOADS.items() if counts.get(kind)))
         yield Fact(name, "stores", plan["tma_stores"], bool(counts.get("tma_store")))
+        if usage and plan["spills"] is not None:
+            spilled = usage["spill_bytes"] > 0
+            yield Fact(name, "spills", plan["spills"], spilled)
+            if not counts.get("setmaxnreg") and not spilled:
+                # Where registers are reallocated, ptxas names what the launch takes, not what a thread uses.
+                yield Fact(name, "registers", plan["registers"], usage["registers"])
         widths = kernel.get("tensor_access_bytes", {})
         for tensor, width in plan["vector_bytes"].items():
             if tensor in widths:
