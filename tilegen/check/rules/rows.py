@@ -81,10 +81,19 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
                 continue
             row_loop = reduce.kind == "sum"  # a maximum is used in loops over the tile alone
             itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
+            beside = any(len(b.shape) == 1 and b.shape[0] == buffer.shape[1] for b in kernel.scope(Scope.FRAGMENT))
 
             def lowers(
-                rows: int, columns: int, threads: int, i: int = itemsize, w: int = wide, loop: bool = row_loop
+                rows: int,
+                columns: int,
+                threads: int,
+                i: int = itemsize,
+                w: int = wide,
+                loop: bool = row_loop,
+                beside: bool = beside,
             ) -> bool:
+                if beside and columns <= threads and not is_power_of_two(columns):
+                    return False  # a tensor of the columns gives each a thread, and so does every row
                 return row_reduction(rows, columns, threads, i, row_loop=loop, vector_bytes=w).outcome != "refused"
 
             at = _at(buffer)
