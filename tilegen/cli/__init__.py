@@ -18,6 +18,7 @@ ORDER = (
     "list",
     "diff",
     "vendor",
+    "package",
     "test",
     "run",
     "bench",

@@ -28,12 +28,15 @@ def run(
     depth: str,
 ) -> int:
     """Exit code 0: the tree is up to date or was written. 1: findings, or a tree that differs under ``--check``."""
+    from tilegen.emit.tree import locked
+
     files = spec_files(paths)
     key = stamp.key(files, only, targets, depth)
-    if stamp.is_current(key, out):
-        click.echo(f"{out}: up to date")
-        return 0
-    return _build(files, out, check_only, dry_run, only, targets, jobs, depth, key)
+    with locked(out):
+        if stamp.is_current(key, out):
+            click.echo(f"{out}: up to date")
+            return 0
+        return _build(files, out, check_only, dry_run, only, targets, jobs, depth, key)
 
 
 def spec_files(paths: tuple[Path, ...]) -> list[Path]:

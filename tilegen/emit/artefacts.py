@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen import __version__
-from tilegen.emit.rendering import TILELANG_VERSION, Rendering
+from tilegen.emit.content import sha256, to_json
+from tilegen.emit.rendering import TILELANG_VERSION, Rendering, template_digest
 from tilegen.plan.instances import Instance, instances
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
     from tilegen.verify.pipeline import Verified
 
-MANIFEST = "manifest.json"
 SOURCES = (
     "__init__.py",
     "_compiled.py",
@@ -27,15 +26,6 @@ SOURCES = (
     "kernel.py",
     "reference.py",
 )
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def to_json(value: Any) -> bytes:
-    """JSON that reviews well: sorted where order means nothing, one item a line, a newline at the end."""
-    return (json.dumps(value, indent=1, sort_keys=True) + "\n").encode()
 
 
 def kernel_folder(
@@ -147,6 +137,7 @@ def manifest_entry(spec: Spec, parameters: Iterable[str]) -> dict[str, Any]:
         "spec": spec_entry(spec),
         "family": spec.family,
         "variant": spec.variant,
+        "templates": template_digest(spec.family),
         "targets": [target.arch for target in spec.targets],
         "compile_keys": compile_keys(spec, parameters),
     }

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilegen.check.checker import check
-from tilegen.emit.artefacts import MANIFEST, compile_key, kernel_folder, manifest, manifest_entry
+from tilegen.emit.artefacts import compile_key, kernel_folder, manifest, manifest_entry
+from tilegen.emit.content import MANIFEST
 from tilegen.emit.rendering import Rendering, render
 from tilegen.emit.tree import read_tree, replace_tree
 from tilegen.families.family import family_of

@@ -15,9 +15,9 @@ from typing import Any
 from tilegen import __version__
 from tilegen.aot.compile import compile_keys, compile_library
 from tilegen.aot.launcher import ABI
-from tilegen.emit.artefacts import sha256, to_json
+from tilegen.emit.content import sha256, to_json
 from tilegen.emit.rendering import TILELANG_VERSION
-from tilegen.emit.tree import LIBRARIES, replace_tree
+from tilegen.emit.tree import LIBRARIES, locked, replace_tree
 
 
 class LibrariesError(Exception):
@@ -74,9 +74,10 @@ def build_libraries(
     failed = [f"{job.kernel} {job.stem}: {found[id(job)]['error']}" for job in jobs if "error" in found[id(job)]]
     if failed:
         raise LibrariesError("\n".join(failed))
-    for kernel in kernels:
-        own = [(job, found[id(job)]) for job in jobs if job.kernel == kernel]
-        replace_tree(generated / kernel / LIBRARIES, _folder(sources[kernel], own))
+    with locked(generated):
+        for kernel in kernels:
+            own = [(job, found[id(job)]) for job in jobs if job.kernel == kernel]
+            replace_tree(generated / kernel / LIBRARIES, _folder(sources[kernel], own))
     return {kernel: sum(job.kernel == kernel for job in jobs) for kernel in kernels}
 
 

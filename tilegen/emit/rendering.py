@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -53,18 +54,35 @@ def render(spec: Spec) -> Rendering:
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
-        "_compiled.py": support("compiled.py"),
-        "_launching.py": support("launching.py"),
-        "_runtime.py": support("runtime.py"),
-        "_golden.py": support("golden.py"),
+        **{name: support(name.removeprefix("_")) for name in SUPPORT},
     }
     return Rendering(spec.kernel, {name: _tidy(text) for name, text in files.items()})
+
+
+SUPPORT = ("_compiled.py", "_launching.py", "_runtime.py", "_golden.py")
+"""Files that are the same beside every kernel."""
 
 
 @cache
 def support(name: str) -> str:
     """A support file that is copied beside every kernel as it is."""
     return (resources.files("tilegen.emit") / "support" / name).read_text(encoding="utf-8")
+
+
+@cache
+def template_digest(family: str) -> str:
+    """sha256 over the templates and support files that a kernel of ``family`` is printed with."""
+    folders = (
+        resources.files("tilegen.emit") / "support",
+        resources.files("tilegen.emit") / "templates",
+        resources.files(f"tilegen.families.{family}"),
+    )
+    hasher = hashlib.sha256()
+    for index, folder in enumerate(folders):
+        for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if file.name.endswith(".jinja") or (index == 0 and file.name.endswith(".py")):
+                hasher.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return hasher.hexdigest()
 
 
 def _tidy(text: str) -> str:

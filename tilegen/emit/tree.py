@@ -1,38 +1,100 @@
-"""Writes a tree of files so that a reader, or a kill, finds either the old tree or the new one, whole."""
+"""Writes a tree of files so that a reader, or a kill, finds either the old tree or the new one, whole.
+
+The new tree is written and flushed beside the old one, then the two names are exchanged in one system call. Where the
+file system cannot do that, the new tree is committed by one small file, the journal, and moved into place file by file;
+whoever takes the lock next finishes what a kill left undone.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 RENAME_EXCHANGE = 2
 AT_FDCWD = -100
-
 LIBRARIES = "aot"
 """The folder of a kernel that holds what `tilegen build --aot` compiled: no part of the tree that follows from the specs."""
 
+NO_PART = ("__pycache__", ".pytest_cache", LIBRARIES)
+NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EXDEV, errno.EBUSY)
+"""What a file system answers that cannot exchange these two names, such as an overlay whose lower layer holds one."""
+
+
+@contextlib.contextmanager
+def locked(destination: Path) -> Iterator[None]:
+    """Holds ``destination`` for one process at a time, and finishes or removes what a killed one left beside it.
+
+    The lock is a file in the user's cache folder, so nothing stays beside the tree.
+    """
+    from filelock import FileLock
+
+    from tilegen.cache import cache_folder
+
+    name = hashlib.sha256(os.fsencode(destination.resolve())).hexdigest()[:32]
+    folder = cache_folder() / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir())
+    with FileLock(folder / f"tilegen-{name}.lock"):
+        recover(destination)
+        yield
+
 
 def replace_tree(destination: Path, files: Mapping[str, bytes]) -> None:
-    """Makes ``destination`` hold exactly ``files`` (relative path to content), and the libraries of kernels that it keeps.
-
-    The new tree is written and flushed beside the old one, then the two names are exchanged in one system call; where the
-    file system cannot do that, the old tree is moved aside first.
-    """
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=destination.parent))
-    try:
+    """Makes ``destination`` hold exactly ``files`` (relative path to content), and the libraries of kernels that it keeps."""
+    destination = destination.resolve()
+    with _staging(destination) as staging:
         for name, content in sorted(files.items()):
             _write(staging / name, content)
         _carry_libraries(destination, staging)
-        staging.chmod(0o755)
         _swap(staging, destination)
+
+
+def change_tree(destination: Path, changes: Mapping[str, bytes | None]) -> None:
+    """Writes, or where the content is None removes, some files of ``destination``; everything else in it stays."""
+    destination = destination.resolve()
+    with _staging(destination) as staging:
+        if destination.exists():
+            shutil.copytree(destination, staging, symlinks=True, dirs_exist_ok=True)
+        for name, content in sorted(changes.items()):
+            if content is None:
+                _remove(staging, name)
+            else:
+                (staging / name).unlink(missing_ok=True)
+                _write(staging / name, content)
+        _swap(staging, destination)
+
+
+def recover(destination: Path) -> None:
+    """Finishes a committed change that was interrupted, and removes what an uncommitted one left. Needs the lock."""
+    destination = destination.resolve()
+    journal = _journal(destination)
+    if journal.exists():
+        _move_into_place(journal, destination)
+    for left in destination.parent.glob(f".{destination.name}.tilegen-*"):
+        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _staging(destination: Path) -> Iterator[Path]:
+    """A new folder beside ``destination``, gone afterwards."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{destination.name}.tilegen-", dir=destination.parent))
+    try:
+        staging.chmod(0o755)
+        yield staging
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        if not _journal(destination).exists():
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -41,6 +103,16 @@ def _write(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _remove(root: Path, name: str) -> None:
+    """Removes a file, and the folders that it leaves empty."""
+    path = root / name
+    path.unlink(missing_ok=True)
+    for folder in path.relative_to(root).parents:
+        with contextlib.suppress(OSError):
+            if folder != Path():
+                (root / folder).rmdir()
 
 
 def _carry_libraries(old: Path, new: Path) -> None:
@@ -52,13 +124,12 @@ def _carry_libraries(old: Path, new: Path) -> None:
 def _swap(staging: Path, destination: Path) -> None:
     if not destination.exists():
         staging.rename(destination)
-        return
-    if _exchange(staging, destination):
-        return
-    aside = staging.with_name(staging.name + ".old")
-    destination.rename(aside)
-    staging.rename(destination)
-    shutil.rmtree(aside, ignore_errors=True)
+    elif not _exchange(staging, destination):
+        journal = _journal(destination)
+        fresh = journal.with_name(journal.name + "-new")
+        _write(fresh, json.dumps({"staging": staging.name, "files": sorted(_names(staging))}).encode())
+        fresh.replace(journal)
+        _move_into_place(journal, destination)
 
 
 def _exchange(first: Path, second: Path) -> bool:
@@ -70,19 +141,40 @@ def _exchange(first: Path, second: Path) -> bool:
     if result == 0:
         return True
     code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+    if code in NO_EXCHANGE:
         return False
     raise OSError(code, os.strerror(code), str(second))
 
 
-def read_tree(root: Path, skip: tuple[str, ...] = ("__pycache__", ".pytest_cache", LIBRARIES)) -> dict[str, bytes]:
+def _journal(destination: Path) -> Path:
+    return destination.parent / f".{destination.name}.tilegen-journal"
+
+
+def _move_into_place(journal: Path, destination: Path) -> None:
+    """Gives ``destination`` the files of the staged tree, those already moved left out, and removes all others."""
+    entry = json.loads(journal.read_bytes())
+    staging, names = journal.parent / entry["staging"], set(entry["files"])
+    for name in sorted(_names(staging)):
+        if name in names:
+            (destination / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(staging / name, destination / name)
+    for name in sorted(_names(destination) - names):
+        _remove(destination, name)
+    journal.unlink()
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def read_tree(root: Path, skip: tuple[str, ...] = NO_PART) -> dict[str, bytes]:
     """Every file under ``root`` by relative path; an empty mapping if there is no such folder."""
-    found = {}
+    return {name: (root / name).read_bytes() for name in sorted(_names(root, skip))}
+
+
+def _names(root: Path, skip: tuple[str, ...] = ()) -> set[str]:
+    """The files under ``root`` by relative path, links to files among them."""
+    found = set()
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if name not in skip)
-        for name in sorted(names):
-            path = Path(folder) / name
-            found[path.relative_to(root).as_posix()] = path.read_bytes()
+        folders[:] = [name for name in folders if name not in skip]
+        found |= {(Path(folder) / name).relative_to(root).as_posix() for name in names}
     return found
 
 

@@ -89,6 +89,18 @@ def _laid_out(rows: int, columns: int, threads: int, itemsize: int, vector_bytes
     return fragment_tile_ok(rows, columns, threads) and lanes % sharing == 0 and threads % sharing == 0
 
 
+def inferred_lanes(rows: int, columns: int, threads: int, itemsize: int) -> int:
+    """Threads that share a row where TileLang lays the tile out by itself; 1 where each holds whole rows.
+
+    Where the widest vector does not come out even, a narrower one may that deals a row to all of the block: it is taken
+    where rows are fewer than threads, for whole rows would be held several times.
+    """
+    if row_reduce_ok(rows, columns, threads, itemsize):
+        return min(row_layout(rows, columns, threads, itemsize).lanes, threads)
+    dealt = columns % threads == 0 and rows < threads and is_power_of_two(threads)
+    return threads if dealt else 1
+
+
 MOST_SIDE_BY_SIDE = 4
 """Warps along a row that may hold more than one instruction of 8 columns each."""
 

@@ -72,15 +72,17 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
         "instructions": sorted(_instructions(plan, kernel, dims)),
         "loads": sorted({transfer.path for transfer in moved if transfer.is_load and transfer.path != PLAIN}),
         "tma_stores": any(transfer.path == TMA for transfer in moved if not transfer.is_load),
-        **_registers(plan, kernel),
-        "vector_bytes": {transfer.tensor: transfer.vector_bytes for transfer in moved if transfer.vector_bytes},
+        **_registers(plan, kernel, dims),
+        "vector_bytes": {
+            name: max(transfer.vector_bytes or 0 for transfer in moved if transfer.tensor == name)
+            for name in sorted({transfer.tensor for transfer in moved if transfer.path != TMA})
+        },
     }
 
 
-def _registers(plan: TilePlan, kernel: KernelPlan) -> dict[str, Any]:
-    """``registers`` of a thread, about, where sizes are known; ``spills``: whether that is more than there are."""
-    needs = [(demand.needed, demand.available) for demand in demands(plan, kernel)]
-    known = [(needed, available) for needed, available in needs if needed is not None]
+def _registers(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
+    """``registers`` of a thread, about, and whether it ``spills``: needs more than there are; None where not known."""
+    known = [(int(evaluate(d.total, dims)) + d.beside, d.available) for d in demands(plan, kernel)]
     return {
         "registers": max((min(needed, available) for needed, available in known), default=None),
         "spills": any(needed > available for needed, available in known) if known else None,

@@ -31,6 +31,8 @@ class Transfer:
 def transfers(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> Iterator[Transfer]:
     """Every copy between global and shared memory of one kernel, at the dims of an instance."""
     for copy, loops in kernel.find(Copy):
+        if not evaluate(copy.only_where, dims):
+            continue
         source, destination = kernel.buffer(copy.src).scope, kernel.buffer(copy.dst).scope
         if (source, destination) == (Scope.GLOBAL, Scope.SHARED):
             yield _load(plan, kernel, copy, loops, dims)
@@ -43,7 +45,9 @@ def _load(plan: TilePlan, kernel: KernelPlan, copy: Copy, loops: tuple[Loop, ...
     if copy.explicit_tma or (plan.target.tma is not None and pipelined and _carried(plan, kernel, copy, dims)):
         return Transfer(copy.src, True, TMA, None)
     width = _vector_bytes(plan, kernel, copy, copy.src, dims)
-    asynchronous = pipelined and width in plan.target.copy.cp_async_bytes
+    # Where TMA feeds the loop, its producers copy the other tiles themselves.
+    specialised = int(evaluate(kernel.launch.producer_threads, dims)) != 0
+    asynchronous = pipelined and not specialised and width in plan.target.copy.cp_async_bytes
     return Transfer(copy.src, True, CP_ASYNC if asynchronous else PLAIN, width)
 
 

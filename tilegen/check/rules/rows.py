@@ -27,10 +27,6 @@ def _row_fragments(plan: TilePlan) -> Iterator[tuple[KernelPlan, Buffer]]:
                 yield kernel, buffer
 
 
-def _at(buffer: Buffer) -> str:
-    return buffer.decided_by[-1] if buffer.decided_by else "tile"
-
-
 def _shape(buffer: Buffer, values: object) -> str:
     return " x ".join(text_at(extent, values) for extent in buffer.shape)  # type: ignore[arg-type]
 
@@ -45,9 +41,9 @@ def _shape(buffer: Buffer, values: object) -> str:
 )
 def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, buffer in _row_fragments(plan):
-        if buffer.annotated:
-            continue  # its layout is given, and rule F18 speaks of it
-        at = _at(buffer)
+        if buffer.annotated or any(True for _ in kernel.find(Reduce)):
+            continue  # its layout is given, and rule F18 speaks of it; or it follows from a reduction, as rule F2 says
+        at = buffer.at
         yield Obligation(
             any_of(at_most(buffer.elements, kernel.launch.threads), divides(kernel.launch.threads, buffer.elements)),
             at=at,
@@ -77,7 +73,7 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for reduce, _ in kernel.find(Reduce):
             buffer = kernel.buffer(reduce.src)
-            if buffer.annotated or not any(b is buffer for k, b in _row_fragments(plan) if k is kernel):
+            if buffer.annotated or buffer.name not in {b.name for k, b in _row_fragments(plan) if k is kernel}:
                 continue
             row_loop = reduce.kind == "sum"  # a maximum is used in loops over the tile alone
             itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
@@ -96,7 +92,7 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
                     return False  # a tensor of the columns gives each a thread, and so does every row
                 return row_reduction(rows, columns, threads, i, row_loop=loop, vector_bytes=w).outcome != "refused"
 
-            at = _at(buffer)
+            at = buffer.at
             yield Obligation(
                 pointwise(lowers, *buffer.shape, kernel.launch.threads),
                 at=at,
@@ -128,9 +124,9 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
         for rows in kernel.row_passes:
             yield Obligation(
                 pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
-                at=rows.decided_by[0],
+                at=rows.rows_at,
                 label=text_of(_passes, rows, kernel),
-                parameter=parameter_of(rows.decided_by[0]),
+                parameter=parameter_of(rows.rows_at),
                 related=("tile.threads",),
                 help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
             )
@@ -165,7 +161,7 @@ def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str
 
 def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
     """Several whole passes, or one: that need not be whole, but of a row alone TileLang loses the layout."""
-    if lanes < 1 or lanes > threads or threads % lanes or not is_power_of_two(lanes):
+    if lanes < 1 or lanes > threads or not is_power_of_two(lanes):
         return False
     a_pass = threads // lanes
     return 1 < block_rows <= a_pass or (block_rows > 0 and block_rows % a_pass == 0)
@@ -185,15 +181,15 @@ def threads_idle(plan: TilePlan) -> Iterator[Obligation]:
         for rows in kernel.row_passes:
             yield Obligation(
                 pointwise(_no_thread_idle, rows.block_rows, rows.lanes, kernel.launch.threads),
-                at=rows.decided_by[0],
+                at=rows.rows_at,
                 label=text_of(_passes, rows, kernel),
-                parameter=parameter_of(rows.decided_by[0]),
+                parameter=parameter_of(rows.rows_at),
                 related=("tile.threads",),
             )
 
 
 def _no_thread_idle(block_rows: int, lanes: int, threads: int) -> bool:
-    return lanes < 1 or block_rows >= threads // lanes
+    return block_rows >= threads // lanes
 
 
 @rule(
@@ -210,7 +206,7 @@ def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
             nbytes = rows.length * rows.itemsize
             yield Obligation(
                 divides(VECTOR_BYTES, nbytes),
-                at=rows.decided_by[-1],
+                at=rows.length_at,
                 label=text_of(
                     lambda values, r, b: (
                         f"a row is {text_at(r.length, values)} x {r.itemsize} B = {text_at(b, values)} B, "
@@ -241,7 +237,7 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
     for _, buffer in _row_fragments(plan):
         if buffer.annotated:
             continue
-        at = _at(buffer)
+        at = buffer.at
         yield Obligation(
             pointwise(is_power_of_two, buffer.shape[-1]),
             at=at,

@@ -22,7 +22,7 @@ from tilegen.verify.sweep.draw import drawn
 from tilegen.verify.sweep.judge import judge
 from tilegen.verify.sweep.observe import LIMIT_SECONDS, Store, observe_all, write_jobs
 from tilegen.verify.sweep.predict import predict
-from tilegen.verify.sweep.report import report
+from tilegen.verify.sweep.report import reasons, report
 from tilegen.verify.sweep.tally import tally
 
 
@@ -82,7 +82,7 @@ def main(
         write_file(rows, "".join(json.dumps(row) + "\n" for row in results).encode())
     counted = tally(results)
     if page is not None:
-        write_file(page, report(family, arch, seed, samples, results).encode())
+        write_file(page, report(family, arch, seed, samples, results, reasons()).encode())
     click.echo(counted.text)
     sys.exit(0 if counted.holds else 1)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tilegen.check.rule import find_rule
@@ -24,16 +26,22 @@ def report(
 ) -> str:
     """The page as markdown. ``explained`` says of a rule, or of a kind of fact, why its disagreements are what they are."""
     counted = tally(rows)
-    reasons = explained or {}
+    said = explained or {}
     sections = [
         _head(family, arch, seed, asked, counted),
         _bounds(counted),
         _confusion(counted),
         _rules(counted),
         _facts(counted),
-        _disagreements(counted, reasons),
+        _disagreements(counted, said),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
+
+
+def reasons() -> dict[str, str]:
+    """Why disagreements are what they are, by rule or kind of fact."""
+    found: dict[str, str] = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
+    return {name: text.strip() for name, text in found.items()}
 
 
 def _head(family: str, arch: str, seed: int, asked: int, counted: Tally) -> list[str]:

@@ -1,0 +1,73 @@
+"""What differs between a vendored folder and its lock: without a network, a GPU, torch or TileLang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tilegen.emit.content import sha256
+from tilegen.emit.tree import read_tree
+from tilegen.vendor.lock import BASE, LOCK, Lock, LockError, read_base
+from tilegen.vendor.merge import is_marked
+from tilegen.vendor.source import Source
+
+Kind = Literal["missing", "edited", "conflict", "unknown", "stale", "damaged"]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One difference: a file, or for ``stale`` a kernel, and what is the matter with it."""
+
+    kind: Kind
+    name: str
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.name}" + (f" ({self.why})" if self.why else "")
+
+
+def drift(folder: Path, lock: Lock, source: Source | None = None) -> list[Drift]:
+    """Every difference, files in order. ``stale`` needs the generated tree that the kernels come from."""
+    here = read_tree(folder)
+    found = [*_files(here, lock), *_base(folder, lock)]
+    found += [Drift("unknown", name) for name in sorted(here.keys() - lock.files.keys() - {LOCK, BASE})]
+    return found if source is None else [*found, *_stale(lock, source)]
+
+
+def _files(here: dict[str, bytes], lock: Lock) -> Iterator[Drift]:
+    for name, digest in sorted(lock.files.items()):
+        if name not in here:
+            yield Drift("missing", name)
+        elif is_marked(here[name]):
+            yield Drift("conflict", name, "conflict marks are left in it")
+        elif sha256(here[name]) not in (digest, lock.accepted.get(name)):
+            same = sha256(here[name].replace(b"\r\n", b"\n")) == digest
+            yield Drift("edited", name, "line endings alone" if same else "")
+
+
+def _base(folder: Path, lock: Lock) -> Iterator[Drift]:
+    try:
+        read_base(folder, lock)
+    except LockError:
+        gone = not (folder / BASE).exists()
+        yield Drift("missing" if gone else "damaged", BASE, "edits cannot be merged without it")
+
+
+def _stale(lock: Lock, source: Source) -> Iterator[Drift]:
+    for name, kernel in lock.kernels.items():
+        if name not in source.kernels:
+            yield Drift("stale", name, "it is not in the generated tree any more")
+            continue
+        now = source.manifest["kernels"][name]
+        changes = [
+            f"the spec {kernel.spec_path} changed" if now["spec"]["sha256"] != kernel.spec_sha256 else "",
+            "the templates changed" if now["templates"] != kernel.templates else "",
+            *(
+                f"{tool} is {source.manifest[tool]}, it was {then}" if source.manifest[tool] != then else ""
+                for tool, then in (("tilegen", lock.tilegen), ("tilelang", lock.tilelang))
+            ),
+        ]
+        if any(changes):
+            yield Drift("stale", name, "; ".join(filter(None, changes)))

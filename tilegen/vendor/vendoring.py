@@ -1,0 +1,174 @@
+"""Vendoring: which files a folder gets, what an update makes of them, and the one exchange that puts them there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tilegen.emit.content import sha256
+from tilegen.emit.tree import change_tree, read_tree
+from tilegen.vendor.lock import BASE, LOCK, Form, Kernel, Lock, read_base, sealed
+from tilegen.vendor.merge import Merged, is_marked, merge
+from tilegen.vendor.source import Source, SourceError, licence, notice
+
+PACKAGE = b'"""Kernels vendored by tilegen; tilegen.lock says from what, and how to update them."""\n'
+ATTRIBUTES = b"""# Vendored by tilegen: byte for byte, and folded in reviews.
+* -text linguist-generated
+tilegen.base binary
+*.npy binary
+"""
+
+
+class VendorError(Exception):
+    """Nothing was changed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a folder will hold: the lock, its base texts, and what becomes of each file."""
+
+    lock: Lock
+    base: Mapping[str, bytes]
+    outcomes: Mapping[str, Merged]
+
+    @property
+    def conflicts(self) -> dict[str, str]:
+        return {name: merged.why for name, merged in self.outcomes.items() if merged.kind == "conflict"}
+
+    def changes(self, here: Mapping[str, bytes]) -> dict[str, bytes | None]:
+        """The files to write or remove in a folder that holds ``here``."""
+        wanted = {name: merged.content for name, merged in self.outcomes.items()}
+        wanted |= sealed(self.lock, self.base)
+        return {name: content for name, content in wanted.items() if content != here.get(name)}
+
+
+def adding(
+    folder: Path, source: Source, kernels: Iterable[str], targets: tuple[str, ...], form: Form, lock: Lock | None
+) -> Plan:
+    """The plan that adds kernels to a folder, which may have a lock already. Raises :class:`VendorError`."""
+    kernels = list(dict.fromkeys(kernels))
+    here = read_tree(folder)
+    if lock is not None:
+        already = [name for name in kernels if name in lock.kernels]
+        if already:
+            raise VendorError(f"{folder} holds {', '.join(already)} already: use --update")
+        if lock.form != form:
+            raise VendorError(f"{folder} was vendored in the form {lock.form}: use another folder for {form}")
+    chosen = {**(lock.kernels if lock else {}), **{name: source.kernel(name, targets) for name in kernels}}
+    kept = {} if lock is None else read_base(folder, lock)
+    upstream = {
+        **{name: text for name, text in kept.items() if name not in _common(source, chosen, form)},
+        **_common(source, chosen, form),
+        **{path: text for name in kernels for path, text in source.files(name, targets, form).items()},
+    }
+    taken = [name for name in upstream if name in here and name not in kept and here[name] != upstream[name]]
+    if taken:
+        raise VendorError(f"{folder} holds files of its own that would be overwritten: {', '.join(sorted(taken))}")
+    return _plan(folder, here, kept, upstream, chosen, form, source, lock)
+
+
+def updating(folder: Path, source: Source, lock: Lock) -> Plan:
+    """The plan that brings every kernel up to date and keeps local edits. Raises :class:`VendorError`."""
+    here, kept = read_tree(folder), read_base(folder, lock)
+    marked = [name for name in lock.files if is_marked(here.get(name, b""))]
+    if marked:
+        raise VendorError(f"conflict marks of an earlier update are left in {', '.join(marked)}: resolve them first")
+    kernels: dict[str, Kernel] = {}
+    upstream: dict[str, bytes] = {}
+    for name, known in lock.kernels.items():
+        whole = source.kernel(name).targets
+        targets = known.targets if set(known.targets) < set(whole) else ()
+        kernels[name] = source.kernel(name, targets)
+        upstream |= source.files(name, targets, lock.form)
+    upstream |= _common(source, kernels, lock.form)
+    return _plan(folder, here, kept, upstream, kernels, lock.form, source, lock)
+
+
+def accepting(folder: Path, lock: Lock, paths: Iterable[str]) -> tuple[Plan, list[str]]:
+    """The plan that records the edits of ``paths``, or of all files, as meant to be. Raises :class:`VendorError`."""
+    here, base = read_tree(folder), read_base(folder, lock)
+    edited = [name for name in lock.files if name in here and sha256(here[name]) != lock.files[name]]
+    paths = list(paths)
+    unknown = [name for name in paths if name not in edited]
+    if unknown:
+        raise VendorError(f"no edited file of {folder}: {', '.join(unknown)}")
+    chosen = paths or edited
+    marked = [name for name in chosen if is_marked(here[name])]
+    if marked:
+        raise VendorError(f"conflict marks are left in {', '.join(marked)}: resolve them first")
+    kept = {name: digest for name, digest in lock.accepted.items() if name in edited}
+    accepted = {**kept, **{name: sha256(here[name]) for name in chosen}}
+    return Plan(replace(lock, accepted=dict(sorted(accepted.items()))), base, {}), chosen
+
+
+def _plan(
+    folder: Path,
+    here: Mapping[str, bytes],
+    base: Mapping[str, bytes],
+    upstream: Mapping[str, bytes],
+    kernels: Mapping[str, Kernel],
+    form: Form,
+    source: Source,
+    lock: Lock | None,
+) -> Plan:
+    names = sorted(base.keys() | upstream.keys())
+    outcomes = {name: merge(base.get(name), here.get(name), upstream.get(name)) for name in names}
+    accepted = {} if lock is None else lock.accepted
+    still = {
+        name: sha256(merged.content)
+        for name, merged in outcomes.items()
+        if name in accepted and name in upstream and merged.kind in ("kept", "merged") and merged.content is not None
+        if accepted[name] == sha256(here[name])
+    }
+    new = Lock(
+        kernels,
+        {name: sha256(text) for name, text in sorted(upstream.items())},
+        form,
+        source.manifest["tilegen"],
+        source.manifest["tilelang"],
+        f"tilegen vendor --update {_shown(folder)}",
+        _origin(folder, source.root),
+        still,
+    )
+    return Plan(new, upstream, outcomes)
+
+
+def _common(source: Source, kernels: Mapping[str, Kernel], form: Form) -> dict[str, bytes]:
+    """The files beside the kernels."""
+    common = {"LICENSE": licence(), "NOTICE": notice(source, kernels), ".gitattributes": ATTRIBUTES}
+    return common if form == "single-file" else {**common, "__init__.py": PACKAGE}
+
+
+def _shown(folder: Path) -> str:
+    """The folder as seen from the root of its repository, else its name."""
+    return folder.resolve().relative_to(_repository(folder)).as_posix()
+
+
+def _repository(folder: Path) -> Path:
+    """The root of the repository that a folder lies in, else the folder above it."""
+    parents = folder.resolve().parents
+    return next((parent for parent in parents if (parent / ".git").exists()), parents[0])
+
+
+def _origin(folder: Path, source: Path) -> str:
+    """The generated tree relative to the folder, where both lie in neighbouring checkouts; else nothing: where things
+    lie on one machine is no concern of a repository."""
+    root, tree = _repository(folder), source.resolve()
+    if not tree.is_relative_to(root.parent) or root.parent == Path(root.anchor):
+        return ""
+    return Path(os.path.relpath(tree, folder.resolve())).as_posix()
+
+
+def apply(plan: Plan, folder: Path) -> bool:
+    """Puts a plan into place in one exchange; False if there was nothing to do. Needs the lock of the tree."""
+    if (folder / ".git").exists():
+        raise VendorError(f"{folder} is the root of a repository: vendor into a folder of its own")
+    changes = plan.changes(read_tree(folder))
+    if changes:
+        change_tree(folder, changes)
+    return bool(changes)
+
+
+__all__ = ["BASE", "LOCK", "Plan", "SourceError", "VendorError", "accepting", "adding", "apply", "updating"]
