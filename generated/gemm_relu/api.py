@@ -73,7 +73,7 @@ def _dispatch(a, b, out):
 _launch = _launching.Launcher(_prepare, _dispatch)
 
 
-@torch.library.custom_op("tilegen_3fad9794b466::gemm_relu", mutates_args=())
+@torch.library.custom_op("tilegen_9cbd00c458c0::gemm_relu", mutates_args=())
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _launch.direct(a, b, None)
 
@@ -83,7 +83,7 @@ def _(a, b):
     return a.new_empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype)
 
 
-@torch.library.custom_op("tilegen_3fad9794b466::gemm_relu_out", mutates_args=("out",))
+@torch.library.custom_op("tilegen_9cbd00c458c0::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(a, b, out)
 
