@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.emit.format import values_text
 from tilegen.expr import formula_to_tilelang, formula_to_torch, repeated_terms, to_python
 from tilegen.families.declarations import dtype_text, shape_text
+from tilegen.families.module import class_name, start_values
 from tilegen.families.row_norm.plan import STATISTICS, column_tensors, has_row_layout, inputs, vector
 from tilegen.plan.build import dtype_bindings
 from tilegen.plan.instances import listed_values
@@ -190,15 +191,18 @@ def statistics_lines(norm: str, eps: float, accum: str) -> list[str]:
 
 
 GOLDEN_ROWS = 5
+GOLDEN_ELEMENTS = 16_384
+"""A golden output is kept below this, but for one row: it is vendored."""
 
 
 def golden_cases(spec: Spec) -> list[dict[str, Any]]:
     """A few rows of the narrowest and the widest listed width, in each dtype."""
     widths = listed_values(spec.dim("C"))
+    rows = {width: max(1, min(GOLDEN_ROWS, GOLDEN_ELEMENTS // width)) for width in sorted({min(widths), max(widths)})}
     return [
-        {"name": f"{dtype}-M{GOLDEN_ROWS}-C{width}", "dims": {"M": GOLDEN_ROWS, "C": width}, "dtype": dtype, "seed": 0}
+        {"name": f"{dtype}-M{count}-C{width}", "dims": {"M": count, "C": width}, "dtype": dtype, "seed": 0}
         for dtype in spec.dtypes("x")
-        for width in sorted({min(widths), max(widths)})
+        for width, count in rows.items()
     ]
 
 
@@ -224,6 +228,14 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
     out = spec.tensor("y")
     return {
         "inputs": names,
+        "module": class_name(spec.kernel),
+        "module_inputs": [name for name, kind in kinds.items() if kind != "C"],
+        "parameters_at_start": start_values(
+            spec.compute.y.expr,  # type: ignore[attr-defined]
+            [name for name, kind in kinds.items() if kind == "C"],
+            "x",
+        ),
+        "launched": {"arguments": [*names, "out"], "tensors": names, "options": ["out"], "others": []},
         "typed_inputs": ", ".join(f"{name}: torch.Tensor" for name in names),
         "described": {**words, "y": f"(..., C), {' or '.join(spec.dtypes('y'))}"},
         "check_shape": {name: check[kind] for name, kind in kinds.items()},
