@@ -42,7 +42,14 @@ BLOCK_N = 128
 BLOCK_K = 64
 threads = 128
 stages = 3
-swizzle = [ { use = false, when = "M <= 64" }, { use = { panel = 6, order = "column" }, when = "M <= 512" }, { use = { panel = 10, order = "row" } } ]
+[[tile.swizzle]]
+use = false
+when = "M <= 64"
+[[tile.swizzle]]
+use = { panel = 6, order = "column" }
+when = "M <= 512"
+[[tile.swizzle]]
+use = { panel = 10, order = "row" }
 """
 
 
