@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tilegen.check import checker
 from tilegen.check.checker import check
+from tilegen.check.domain import domain_over
 from tilegen.check.examples import to_toml
+from tilegen.check.rule import catalogue, rules
 from tilegen.spec import Severity, SpecError, load_bytes, render_text
 
 DTYPES = ["float16", "bfloat16", "float32", "int8", "float8_e4m3fn"]
@@ -130,6 +135,100 @@ def test_what_is_legal_for_all_n_is_legal_for_some(n: int, step: int) -> None:
     verdict = check(load_bytes(whole.encode(), "whole.toml"))
     if verdict.ok:
         assert check(load_bytes(part.encode(), "part.toml")).ok
+
+
+def outcome(spec: bytes) -> tuple[object, ...]:
+    """What the checker says of a spec, apart from how it words it."""
+    try:
+        verdict = check(load_bytes(spec, "random.toml"))
+    except SpecError as error:
+        return tuple(sorted((entry.code, str(entry.span)) for entry in error.diagnostics))
+    found = sorted((entry.code, entry.severity, str(entry.span)) for entry in verdict.diagnostics)
+    return tuple(found), sorted((rule, tuple(counts.items())) for rule, counts in verdict.rules.items())
+
+
+def forgotten() -> None:
+    """Drops what was settled before, so that a claim is settled anew and in another order."""
+    domain_over.cache_clear()
+
+
+@settings(SETTINGS, max_examples=25)
+@given(st.one_of(gemms(), norms()), st.randoms(use_true_random=False))
+def test_the_order_of_rules_changes_nothing(spec: bytes, random: Random) -> None:
+    forgotten()
+    before = outcome(spec)
+    shuffled = list(rules())
+    random.shuffle(shuffled)
+    forgotten()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checker, "rules", lambda: tuple(shuffled))
+        assert outcome(spec) == before
+
+
+@settings(SETTINGS, max_examples=20)
+@given(st.one_of(gemms(), norms()), st.one_of(gemms(), norms()))
+def test_what_was_checked_before_changes_nothing(spec: bytes, other: bytes) -> None:
+    forgotten()
+    alone = said(spec)
+    forgotten()
+    said(other)
+    assert said(spec) == alone
+
+
+ABOUT_THE_DOMAIN = {rule.code for rule in catalogue().values() if rule.some_shape}
+
+
+@st.composite
+def tightened(draw: st.DrawFn) -> tuple[bytes, bytes]:
+    """A gemm with every tile value given, over a domain, and over a part of it."""
+    low, step = draw(st.integers(1, 64)), draw(st.sampled_from([1, 2, 4, 8, 16, 64]))
+    high = low + draw(st.integers(0, 9000))
+    tile = {
+        "BLOCK_M": draw(st.sampled_from([16, 64, 128, 192])),
+        "BLOCK_N": draw(st.sampled_from([32, 64, 100, 128, 256])),
+        "BLOCK_K": draw(st.sampled_from([16, 32, 64])),
+        "threads": draw(st.sampled_from([64, 128, 256])),
+        "stages": draw(st.integers(1, 6)),
+        "policy": "square",
+    }
+    cut_low, cut_step = low + draw(st.integers(0, high - low)), step * draw(st.sampled_from([1, 2, 3]))
+    rows, fewer = draw(st.integers(1, 2**32)), draw(st.integers(1, 2**32))
+    dtype = draw(st.sampled_from(["float16", "int8", "float32"]))
+    accum = "int32" if dtype == "int8" else "float32"
+    arch = draw(st.sampled_from(["sm_80", "sm_90a", "gfx942"]))
+
+    def spec(m: int, n: dict[str, int]) -> bytes:
+        return to_toml(
+            {
+                "kernel": "random",
+                "family": "gemm",
+                "schedule": "plain",
+                "dims": {"M": {"dynamic": True, "max": m}, "N": n, "K": {"values": [1024, 4096]}},
+                "tensors": {
+                    "a": {"shape": "M K", "dtype": dtype},
+                    "b": {"shape": "N K", "dtype": "same_as(a)"},
+                    "c": {"shape": "M N", "dtype": accum},
+                },
+                "compute": {"accum": accum, "c": "acc"},
+                "tile": tile,
+                "target": {arch: {}},
+            }
+        ).encode()
+
+    whole = {"min": low, "max": high, "multiple_of": step}
+    return spec(rows, whole), spec(min(rows, fewer), {"min": cut_low, "max": high, "multiple_of": cut_step})
+
+
+@settings(SETTINGS, max_examples=40)
+@given(tightened())
+def test_tightening_a_domain_never_turns_proved_into_refuted(pair: tuple[bytes, bytes]) -> None:
+    try:
+        whole, part = (check(load_bytes(spec, "random.toml")) for spec in pair)
+    except SpecError:
+        return  # no multiple in the range
+    for rule, counts in whole.rules.items():
+        if counts["refuted"] == counts["undecided"] == 0 and rule not in ABOUT_THE_DOMAIN:
+            assert part.rules.get(rule, {}).get("refuted", 0) == 0, rule
 
 
 def test_an_undecided_obligation_is_reported_and_fails_only_under_strict() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.check.rule_cases import faults
 from tilegen.check.checker import check
 from tilegen.check.examples import Example, all_examples, examples
 from tilegen.check.rule import catalogue
@@ -27,6 +28,11 @@ def test_the_checker_agrees_with_an_example(example: Example) -> None:
         assert not found
         assert not [d for d in verdict.diagnostics if d.severity is Severity.ERROR]
         assert verdict.rules[f"TG-{example.rule}"]["proved"] > 0, "the rule says nothing of this example"
+
+
+@pytest.mark.parametrize("example", all_examples(), ids=_id)
+def test_a_rule_alone_agrees_with_an_example_and_points_where_it_says(example: Example) -> None:
+    assert faults(catalogue()[example.rule], example) == []
 
 
 @pytest.mark.parametrize("rule", catalogue())

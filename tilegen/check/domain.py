@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,8 @@ class Domain:
     """
 
     ranges: Mapping[str, Range]
-    constraint: Any
-    listed: Mapping[str, tuple[int, ...]]
+    constraint: Any = True
+    listed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         return tuple(self.ranges)

@@ -6,10 +6,12 @@ They stand beside the rules, in one TOML file for each file of rules, as an arra
     of = "gemm"
     tile = { BLOCK_M = 96, threads = 160 }
     says = "5 warps cannot share 96 x 256"
+    at = "tile.threads"
+    related = ["tile.BLOCK_M", "tile.BLOCK_N"]
 
-``of`` names the family, or family/variant. Every other key but ``says`` is a table of a spec: its entries replace those
-of the family's example. ``says`` is part of the arithmetic that the finding must show. ``tilegen explain`` prints them,
-and a test checks every one.
+``of`` names the family, or family/variant. ``says`` is part of the arithmetic that the finding must show, ``at`` the spec
+path that it points to, and ``related`` the others that may take part. Every other key is a table of a spec: its entries
+replace those of the family's example. ``tilegen explain`` prints the examples, and a test checks every one.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent / "rules"
+NOT_SPEC = frozenset({"of", "says", "at", "related"})
 REPLACED = frozenset({"target"})
 """Tables of which an example names everything; of others it names what it changes."""
 
@@ -35,6 +38,8 @@ class Example:
     of: str
     change: Mapping[str, Any]
     says: str
+    at: str = ""
+    related: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -62,8 +67,9 @@ def _read(file: Path) -> Iterator[Example]:
             if kind not in ("pass", "fail"):
                 raise ValueError(f"{file.name}: {rule}.{kind} is neither pass nor fail")
             for entry in entries:
-                change = {key: value for key, value in entry.items() if key not in ("of", "says")}
-                yield Example(rule, kind == "fail", entry["of"], change, entry.get("says", ""))
+                change = {key: value for key, value in entry.items() if key not in NOT_SPEC}
+                says, at, related = entry.get("says", ""), entry.get("at", ""), tuple(entry.get("related", ()))
+                yield Example(rule, kind == "fail", entry["of"], change, says, at, related)
 
 
 def _header(of: str) -> dict[str, Any]:

@@ -66,7 +66,8 @@ class Rule:
 
     ``obligations`` takes a plan, or for a rule ``over_spec`` a spec and an architecture. ``unless`` are rules without
     which this one says nothing of its own: where one of them is refuted on a plan, a finding of this one is left out.
-    ``of_family``: no spec can break it, only a family's plan can; it is there so that none does.
+    ``of_family``: no spec can break it, only a family's plan can; it is there so that none does. ``some_shape``: it asks
+    for a shape of the domain, where others speak of every one; a smaller domain may break it.
     """
 
     id: str
@@ -80,6 +81,7 @@ class Rule:
     unless: tuple[str, ...] = ()
     over_spec: bool = False
     of_family: bool = False
+    some_shape: bool = False
 
     @property
     def code(self) -> str:
@@ -100,12 +102,25 @@ def rule(
     cost: str = "",
     unless: tuple[str, ...] = (),
     of_family: bool = False,
+    some_shape: bool = False,
 ) -> Callable[[Callable[[TilePlan], Iterable[Obligation]]], Rule]:
     """Registers the decorated generator, which takes a plan, as rule ``TG-<id>``."""
 
     def register(function: Callable[[TilePlan], Iterable[Obligation]]) -> Rule:
         return _registered(
-            Rule(id, name, sentence, source, severity, today, function, cost, unless, of_family=of_family)
+            Rule(
+                id,
+                name,
+                sentence,
+                source,
+                severity,
+                today,
+                function,
+                cost,
+                unless,
+                of_family=of_family,
+                some_shape=some_shape,
+            )
         )
 
     return register

@@ -35,10 +35,14 @@ def counterexample(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[s
 
     from tilegen.expr import to_z3
 
-    variables = {name: z3.Int(name) for name in names}
-    solver = _solver(variables, domain)
+    # A context of its own: in a shared one the answer under a limit depends on what was asked before.
+    context = z3.Context()
+    terms = {name: z3.Int(name) for name in names}
+    variables = {name: term.translate(context) for name, term in terms.items()}
+    solver = _solver(variables, domain, context)
     undefined = any_of(*(equal(divisor, 0) for divisor in divisors(claim)))
-    solver.add(to_z3(all_of(domain.constraint_on(names), any_of(negate(claim), undefined)), variables))
+    failing = to_z3(all_of(domain.constraint_on(names), any_of(negate(claim), undefined)), terms)
+    solver.add(failing.translate(context))
     answer = solver.check()
     if answer == z3.unsat:
         return None
@@ -47,12 +51,12 @@ def counterexample(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[s
     return _smallest(solver, variables, domain)
 
 
-def _solver(variables: Mapping[str, Any], domain: Domain) -> Any:
+def _solver(variables: Mapping[str, Any], domain: Domain, context: Any) -> Any:
     """A solver that knows the ranges of the domain."""
     import z3
 
     # The plain solver: the default one turns bounded integers into bits, and takes 50 times as long for M <= 2**31 - 1.
-    solver = z3.SimpleSolver()
+    solver = z3.SimpleSolver(ctx=context)
     solver.set("rlimit", QUERY_STEPS)
     solver.set("timeout", QUERY_MS)
     solver.set("random_seed", 0)

@@ -54,12 +54,13 @@ def render(spec: Spec) -> Rendering:
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
-        "_compiled.py": support("compiled.py"),
-        "_launching.py": support("launching.py"),
-        "_runtime.py": support("runtime.py"),
-        "_golden.py": support("golden.py"),
+        **{name: support(name.removeprefix("_")) for name in SUPPORT},
     }
     return Rendering(spec.kernel, {name: _tidy(text) for name, text in files.items()})
+
+
+SUPPORT = ("_compiled.py", "_launching.py", "_runtime.py", "_golden.py")
+"""Files that are the same beside every kernel."""
 
 
 @cache

@@ -79,6 +79,11 @@ class Buffer:
     warp_group: int | None = None
 
     @property
+    def at(self) -> str:
+        """The spec key that a finding about its rows points to: the last of those that fix its size."""
+        return self.decided_by[-1] if self.decided_by else f"tensors.{self.name}"
+
+    @property
     def elements(self) -> Size:
         total: Size = 1
         for extent in self.shape:
@@ -111,6 +116,25 @@ class Copy:
     explicit_tma: bool = False
     decided_by: tuple[str, ...] = ()
 
+    @property
+    def rows(self) -> Size:
+        """Rows of the tile; a vector is one row."""
+        return self.extents[-2] if len(self.extents) > 1 else 1
+
+    @property
+    def columns(self) -> Size:
+        return self.extents[-1]
+
+    @property
+    def rows_at(self) -> str:
+        """The spec key behind the rows of the tile."""
+        return self.decided_by[0] if self.decided_by else "tile"
+
+    @property
+    def columns_at(self) -> str:
+        """The spec key behind its columns."""
+        return self.decided_by[-1] if self.decided_by else "tile"
+
 
 @dataclass(frozen=True)
 class Gemm:
@@ -136,6 +160,26 @@ class Gemm:
     decided_by: tuple[str, ...] = ()
     dtype_at: str = "tensors"
     operand_at: str | None = None
+
+    @property
+    def m_at(self) -> str:
+        """The spec key behind m; likewise for n, k and the warps."""
+        return self._key(0)
+
+    @property
+    def n_at(self) -> str:
+        return self._key(1)
+
+    @property
+    def k_at(self) -> str:
+        return self._key(2)
+
+    @property
+    def warps_at(self) -> str:
+        return self._key(3)
+
+    def _key(self, index: int) -> str:
+        return self.decided_by[index] if index < len(self.decided_by) else "tile"
 
 
 @dataclass(frozen=True)
@@ -196,6 +240,10 @@ class Launch:
     decided_by: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
+    def at(self, axis: int = 0) -> str:
+        """The spec key that sizes the grid along an axis; that of the first where the axis has none of its own."""
+        return (self.decided_by[axis : axis + 1] or self.decided_by[:1] or ("tile",))[0]
+
     @property
     def block_threads(self) -> Size:
         return self.threads + self.producer_threads
@@ -213,6 +261,16 @@ class RowPass:
     block_rows: Size
     decided_by: tuple[str, ...]
     chunk: Size | None = None
+
+    @property
+    def rows_at(self) -> str:
+        """The spec key behind the rows of a block."""
+        return self.decided_by[0]
+
+    @property
+    def length_at(self) -> str:
+        """The spec key behind the length of a row."""
+        return self.decided_by[-1]
 
 
 @dataclass(frozen=True)

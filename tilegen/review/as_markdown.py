@@ -140,7 +140,7 @@ def _source(files: tuple[FileDiff, ...], measure: Measure) -> Iterator[str]:
     """The code that changed, folded; files of which only the header or comments did are named apart."""
     apart = [file.path for file in files if file.kind != "code"]
     if apart:
-        yield f"- · **source**, only header or comments: {', '.join(f'`{path}`' for path in apart)}"
+        yield f"- · **source**, only header, comments or support: {', '.join(f'`{path}`' for path in apart)}"
     room = measure.source
     for file in files:
         if file.kind != "code" or room <= 0:

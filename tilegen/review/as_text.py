@@ -103,7 +103,7 @@ def table_lines(rows: tuple[BudgetRow, ...]) -> Iterator[str]:
 
 
 def _file(file: FileDiff, paint: Paint) -> Iterator[str]:
-    if file.kind == "header":
+    if file.kind in ("header", "support"):
         return
     yield ""
     yield f"  {file.path}" + (" (comments only)" if file.kind == "comments" else "")

@@ -71,7 +71,8 @@ class BudgetRow:
 @dataclass(frozen=True)
 class FileDiff:
     """A generated file that differs. ``kind``: ``header`` if only its docstring, hashes and the spec lines in comments
-    do, ``comments`` if only comments do, else ``code``. ``hunks`` is a unified diff without what is only header.
+    do, ``comments`` if only comments do, ``support`` if it is the same beside every kernel, else ``code``. ``hunks`` is a
+    unified diff without what is only header.
     """
 
     path: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -152,17 +153,16 @@ def _plain(files: Mapping[str, str], kernel: str) -> dict[str, str]:
 
 
 def _source_change(files: tuple[FileDiff, ...]) -> Iterator[Change]:
-    if not files:
-        return
-    code = [file for file in files if file.kind == "code"]
+    """What differs of the generated source, in one line: code, and then what matters less."""
+    counts = Counter(file.kind for file in files)
+    less = [(counts["comments"] + counts["header"], "only in header or comments"), (counts["support"], "of support")]
+    rest = joined(f"{count_words(count, 'file')} {word}" for count, word in less if count)
+    code = joined(f"{file.path} (+{file.added} -{file.removed})" for file in files if file.kind == "code")
     if code:
-        names = joined(f"{file.path} (+{file.added} -{file.removed})" for file in code)
-        rest = len(files) - len(code)
-        more = f"; {count_words(rest, 'more file')} only in header or comments" if rest else ""
-        yield Change(Level.NOTE, "source", f"generated code: {names}{more}")
-    elif any(file.kind == "comments" for file in files):
-        yield Change(Level.NOTE, "source", "generated source: only comments and headers differ")
-    else:
+        yield Change(Level.NOTE, "source", f"generated code: {code}" + (f"; {rest}" if rest else ""))
+    elif counts["comments"] or counts["support"]:
+        yield Change(Level.NOTE, "source", f"generated source: no code of the kernel; {rest}")
+    elif files:
         yield Change(Level.NOTE, "source", "generated source: only the header differs (spec hash, budget, spec lines)")
 
 

@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Mapping
 
+from tilegen.emit.rendering import SUPPORT
 from tilegen.review.change import FileDiff
 
 CONTEXT = 3
@@ -23,7 +24,7 @@ def source_diffs(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[F
         old, new = before.get(path, ""), after.get(path, "")
         if old != new:
             found.append(_file(path, old, new))
-    order = {"code": 0, "comments": 1, "header": 2}
+    order = {"code": 0, "comments": 1, "header": 2, "support": 3}
     return tuple(sorted(found, key=lambda file: (order[file.kind], file.path != "kernel.py", file.path)))
 
 
@@ -31,7 +32,9 @@ def _file(path: str, old: str, new: str) -> FileDiff:
     hunks = tuple(_hunks(old, new))
     changed = [line for hunk in hunks for line in hunk.split("\n")[1:]]
     added, removed = (sum(line.startswith(sign) for line in changed) for sign in "+-")
-    if not hunks:
+    if path in SUPPORT:
+        kind = "support"
+    elif not hunks:
         kind = "header"
     else:
         kind = "comments" if _tokens(old) == _tokens(new) else "code"

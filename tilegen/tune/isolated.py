@@ -39,10 +39,11 @@ class Isolated:
         self._config = dict(config)
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
+        self._greeted = False
 
     def ask(self, method: str, arguments: Mapping[str, Any], limit_s: float) -> Any:
         """The value that ``method(**arguments)`` gives in the worker. Raises :class:`CandidateError`."""
-        process = self._started()
+        process = self._ready()
         self._send(process, {"method": method, "arguments": dict(arguments)})
         reply = self._receive(process, limit_s)
         if reply.get("fatal"):
@@ -53,7 +54,7 @@ class Isolated:
 
     def close(self) -> None:
         """Kills the worker and all that it started."""
-        process, self._process, self._pending = self._process, None, b""
+        process, self._process, self._pending, self._greeted = self._process, None, b"", False
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -63,16 +64,24 @@ class Isolated:
             if pipe is not None:
                 pipe.close()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def start(self) -> None:
+        """Begins the worker without waiting for it, so that it is ready sooner."""
         if self._process is not None and self._process.poll() is None:
-            return self._process
+            return
         self.close()
         command = [sys.executable, "-m", "tilegen.tune.worker", self._bench, json.dumps(self._config)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        self._receive(self._process, START_LIMIT_S)
-        return self._process
+
+    def _ready(self) -> subprocess.Popen[bytes]:
+        self.start()
+        process = self._process
+        assert process is not None
+        if not self._greeted:
+            self._receive(process, START_LIMIT_S)
+            self._greeted = True
+        return process
 
     def _send(self, process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
         assert process.stdin is not None

@@ -78,6 +78,7 @@ def search(
     started = time.monotonic()
     others = [candidate for candidate in candidates if candidate.key != default.key]
     pool = _Compilers(compilers, journal, limits)
+    bench.start()
     try:
         pool.start([default, *others])
         problem = pool.wait(default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def test_a_page_is_well_formed_and_every_link_leads_to_something_on_it(name: str
     assert outline.sources == []
     # No level of heading is skipped on the way down.
     assert outline.headings[0] == 1
-    assert all(after <= before + 1 for before, after in zip(outline.headings, outline.headings[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(outline.headings))
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -220,6 +221,7 @@ def test_two_states_stand_side_by_side_with_what_changed(tmp_path: Path) -> None
     Outline(text)
     assert len(text.encode()) < LIMIT
     assert "1 case changed" in text
+    assert all(after <= before + 1 for before, after in itertools.pairwise(Outline(text).headings))
     assert "Unchanged: sm_90a 1-5, 7-9; sm_80, every case." in text
     # 5 and 4 stages of 128 x 64 and 64 x 128 halves, 128 x 128 of C, and the counter's place.
     assert "<mark>197,648</mark>" in text

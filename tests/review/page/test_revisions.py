@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def pages(name: str, folder: Path) -> dict[str, str]:
     assert result.exit_code in (0, 1)
     found = {path.name: path.read_text() for path in folder.iterdir()}
     for text in found.values():
-        Outline(text)
+        assert all(after <= before + 1 for before, after in itertools.pairwise(Outline(text).headings))
     assert len(result.stderr.splitlines()) == len(found)
     return found
 
@@ -34,6 +35,7 @@ def test_a_refuted_rule_stands_with_its_arithmetic(repository: Path, tmp_path: P
     (text,) = pages("domain_widened_past_a_proof", tmp_path / "out").values()
     assert "grid.y = ceildiv(M, 64) = 65536, allowed are 1 to 65535" in text
     assert ">refuted</span>" in text
+    assert "There is no source to compare: after, the spec fails its checks." in text
 
 
 def test_a_spec_that_cannot_be_read_shows_why_and_a_deleted_one_is_gone(repository: Path, tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 from tests.review.page.conftest import main, model, view
+from tilegen.review.page.model import page_model
 from tilegen.review.page.timeline import Lane, Task, Timeline, timeline
+from tilegen.spec import load
 
 
 def drawn(name: str, id: str) -> Timeline:
@@ -97,6 +100,47 @@ def test_a_kernel_without_a_loop_is_drawn_as_its_phases() -> None:
         ("store", "y"),
     ]
     assert (found.stages, found.of) == ((), None)
+
+
+GEMM = """
+kernel = "one_stage"
+family = "gemm"
+[dims]
+M = { dynamic = true, max = 4096 }
+N = { values = [1024] }
+K = { values = [1024] }
+[tensors]
+a = { shape = "M K", dtype = "float16" }
+b = { shape = "K N", dtype = "same_as(a)" }
+c = { shape = "M N", dtype = "same_as(a)" }
+[compute]
+accum = "float32"
+c = "relu(acc)"
+[tile]
+BLOCK_M = 64
+BLOCK_N = 64
+BLOCK_K = 64
+threads = 128
+stages = 1
+[target.sm_80]
+[target.gfx942]
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "gfx942"])
+def test_one_stage_lets_loads_and_products_take_turns(tmp_path: Path, arch: str) -> None:
+    path = tmp_path / "one_stage.toml"
+    path.write_text(GEMM)
+    (entry,) = page_model(load(path), target=arch).drawn
+    found = entry.kernels[0].timeline
+    assert found is not None
+    products = [(task.start, task.end) for task in found.lanes[0].tasks if task.kind == "product"]
+    (stage,) = found.stages
+    loads = [(task.start, task.end) for task in stage.tasks if task.kind == "loading"]
+    assert len(products) == len(loads) == 4
+    assert sorted(products + loads) == [span for pair in zip(loads, products, strict=True) for span in pair]
+    # cp.async is queued and not waited for by the threads; where there is none, they load themselves.
+    assert any(task.kind == "load" for task in found.lanes[0].tasks) == (arch == "gfx942")
 
 
 def test_no_more_steps_are_drawn_than_there_are() -> None:

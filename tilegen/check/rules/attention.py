@@ -59,7 +59,7 @@ def _last_uses(kernel: KernelPlan, loop: Loop) -> dict[int, int]:
             continue
         readers = [later for later, other in enumerate(loop.body) if op.dst in _reads(other)]
         if readers:
-            found[index] = readers[-1]
+            found[index] = max(readers)
     return found
 
 
@@ -72,12 +72,12 @@ def _reads(op: Op) -> tuple[str, ...]:
 
 
 def _softmaxes(plan: TilePlan) -> Iterator[tuple[KernelPlan, Reduce]]:
-    """The row maxima over the scores of a product: where a softmax begins. One for each kernel."""
+    """The first reduction over the scores of a product, their maximum: where a softmax begins. One for each kernel."""
     for kernel in plan.kernels:
         scores = {gemm.acc for gemm, _ in kernel.find(Gemm)}
-        maxima = [op for op, _ in kernel.find(Reduce) if op.kind == "max" and op.src in scores]
-        if maxima:
-            yield kernel, maxima[0]
+        first = next((op for op, _ in kernel.find(Reduce) if op.src in scores), None)
+        if first is not None:
+            yield kernel, first
 
 
 def _does(kernel: KernelPlan, what: str) -> list[Elementwise]:
@@ -122,7 +122,7 @@ def masked_row(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, _ in _softmaxes(plan):
         running = {op.writes for op in _does(kernel, "running maximum")}
         starts = [op for op, _ in kernel.find(Fill) if op.buffer in running]
-        finite = bool(starts) and all(math.isfinite(op.value) for op in starts)
+        finite = bool(starts) and math.isfinite(min(op.value for op in starts))
         yield Obligation(
             finite and bool(_does(kernel, "divisor")),
             at="tile.BLOCK_N",

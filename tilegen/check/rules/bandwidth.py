@@ -48,9 +48,9 @@ def bank_conflicts(plan: TilePlan) -> Iterator[Obligation]:
             ways = _ways(layout)
             yield Obligation(
                 ways == 1,
-                at=buffer.decided_by[-1] if buffer.decided_by else "tile",
+                at=buffer.at,
                 label=f"{layout.title}: 8 rows of 16 bytes meet {ways} times in one bank",
-                parameter=parameter_of(buffer.decided_by[-1]) if buffer.decided_by else None,
+                parameter=parameter_of(buffer.at),
             )
 
 
@@ -81,7 +81,7 @@ def vector_width(plan: TilePlan) -> Iterator[Obligation]:
             columns, item = copy.extents[-1], tensor.itemsize
             yield Obligation(
                 all_of(divides(wide, multiply(copy.row_pitch, item)), divides(wide, multiply(columns, item))),
-                at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{tensor.name}",
+                at=tensor.at,
                 label=text_of(
                     lambda values, t, p, c: (
                         f"rows of `{t.name}` are {text_at(p, values)} x {t.itemsize} B apart and the tile takes "
@@ -105,17 +105,20 @@ def vector_width(plan: TilePlan) -> Iterator[Obligation]:
 )
 def second_block(plan: TilePlan) -> Iterator[Obligation]:
     # A derived number of stages is the family's to choose; a warp-specialised block has the SM to itself.
-    if plan.target.kind != "cuda" or plan.case.chosen.get("stages", -1) < 0:
+    if plan.target.kind != "cuda" or "stages" not in plan.tiles or plan.case.chosen["stages"] < 0:
         return
     for kernel in plan.kernels:
         loop = next((loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED), None)
         registers = held_registers(plan, kernel)
-        if loop is None or kernel.launch.producer_threads != 0 or registers is None or not isinstance(loop.stages, int):
+        if loop is None or kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
             continue
-        now = _resident(plan, kernel, loop.stages, registers)
-        if now is None or loop.stages < 3:
+        resident = {
+            stages: _resident(plan, kernel, stages, registers) for stages in (*range(2, loop.stages), loop.stages)
+        }
+        now = resident.get(loop.stages)
+        if now is None:
             continue
-        fewer = next((s for s in range(loop.stages - 1, 1, -1) if _blocks(plan, kernel, s, registers) >= 2), None)
+        fewer = max((stages for stages, found in resident.items() if found and found.blocks_per_sm >= 2), default=None)
         yield Obligation(
             now.blocks_per_sm != 1 or now.limiter != "shared memory" or fewer is None,
             at="tile.stages",
@@ -142,11 +145,6 @@ def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -
     return occupancy(plan.target, threads=threads, shared_bytes=dynamic + static, registers=registers)
 
 
-def _blocks(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> int:
-    found = _resident(plan, kernel, stages, registers)
-    return 0 if found is None else found.blocks_per_sm
-
-
 @rule(
     "J9",
     "grid-fills-chip",
@@ -154,6 +152,7 @@ def _blocks(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> 
     source="arithmetic: an SM without a block does nothing",
     severity=Severity.SLOW,
     today="accepted; the idle part of the chip is lost on every declared shape",
+    some_shape=True,
 )
 def grid_fills(plan: TilePlan) -> Iterator[Obligation]:
     largest = {dim.name: dim.range.hi for dim in plan.spec.dims if dim.dynamic}
@@ -161,11 +160,11 @@ def grid_fills(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         blocks: Size = multiply(*kernel.launch.grid)
         names = free_names(blocks)
-        works = any(True for _ in kernel.find(Gemm)) or bool(kernel.row_passes)
-        if not works or "sm_count" in names or any(largest.get(name, 1) is None for name in names):
+        works = any(kernel.find(Gemm)) or bool(kernel.row_passes)
+        if not works or "sm_count" in names:
             continue
         most = substitute(blocks, {name: high for name, high in largest.items() if high is not None})
-        at = kernel.launch.decided_by[0] if kernel.launch.decided_by else "tile"
+        at = kernel.launch.at()
         yield Obligation(
             at_least(most, sms),
             at=at,

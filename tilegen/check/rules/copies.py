@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.check.rules.gemm import path_of
-from tilegen.expr import Size, all_of, any_of, divides, equal, free_names, less, mod, to_text
-from tilegen.lowering.instruction import GemmPath, operand_continuity
+from tilegen.expr import all_of, any_of, divides, equal, free_names, less, mod, to_text
 from tilegen.lowering.tma import tma_plan
 from tilegen.lowering.vector import cp_async_bytes
-from tilegen.plan.model import Copy, Gemm, KernelPlan, LoopKind, Scope
+from tilegen.plan.model import Copy, KernelPlan, LoopKind, Scope
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
             source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
             if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
                 continue
-            pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
+            pipelined = any(loop.kind is LoopKind.PIPELINED and bool(loop.stages) for loop in loops)
             if copy.explicit_tma or pipelined:
                 yield kernel, copy, copy.explicit_tma
 
@@ -41,30 +39,6 @@ def tma_stores(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy]]:
         for copy, _ in kernel.find(Copy):
             if kernel.buffer(copy.src).scope is Scope.SHARED and kernel.buffer(copy.dst).scope is Scope.GLOBAL:
                 yield kernel, copy
-
-
-def _tile(kernel: KernelPlan, copy: Copy) -> tuple[Size, Size, int]:
-    """Rows, columns and item size of a copy's tile; a vector is one row."""
-    rows = copy.extents[-2] if len(copy.extents) > 1 else 1
-    return rows, copy.extents[-1], kernel.buffer(copy.src).itemsize
-
-
-def _continuity(plan: TilePlan, kernel: KernelPlan, copy: Copy, columns: int) -> int | None:
-    """What the swizzle span of a gemm operand must divide; None where the tile feeds no gemm."""
-    for gemm, _ in kernel.find(Gemm):
-        if copy.dst not in (gemm.a, gemm.b):
-            continue
-        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
-        path = path_of(plan, gemm)(*sizes) if all(isinstance(size, int) for size in sizes) else None
-        if isinstance(path, GemmPath):
-            is_a = copy.dst == gemm.a
-            transposed = gemm.transpose_a if is_a else gemm.transpose_b
-            return operand_continuity(path, "A" if is_a else "B", columns, transposed=transposed)
-    return None
-
-
-def _at(copy: Copy, axis: int) -> str:
-    return copy.decided_by[axis] if axis < len(copy.decided_by) else (copy.decided_by or ("tile",))[0]
 
 
 @rule(
@@ -80,10 +54,11 @@ def tma_box(plan: TilePlan) -> Iterator[Obligation]:
     tma = plan.target.tma
     for kernel, copy, _ in tma_loads(plan):
         assert tma is not None
-        rows, columns, itemsize = _tile(kernel, copy)
+        rows, columns, itemsize = copy.rows, copy.columns, kernel.buffer(copy.src).itemsize
 
-        def boxes(r: int, c: int, kernel: KernelPlan = kernel, copy: Copy = copy, itemsize: int = itemsize) -> Any:
-            return tma_plan(r, c, itemsize, tma, continuity=_continuity(plan, kernel, copy, c))
+        def boxes(r: int, c: int, itemsize: int = itemsize) -> Any:
+            # What an operand's swizzle span must divide changes the boxes, never whether there are any.
+            return tma_plan(r, c, itemsize, tma)
 
         def splits(r: int, c: int, itemsize: int = itemsize, boxes: Any = boxes) -> bool:
             if c * itemsize % tma.inner_bytes_multiple:
@@ -91,11 +66,11 @@ def tma_box(plan: TilePlan) -> Iterator[Obligation]:
             return not isinstance(boxes(r, c), str)
 
         def label(values: Mapping[str, int], kernel: KernelPlan = kernel, copy: Copy = copy, boxes: Any = boxes) -> str:
-            r, c = (value_at(size, values) for size in _tile(kernel, copy)[:2])
+            r, c = value_at(copy.rows, values), value_at(copy.columns, values)
             reason = boxes(r, c) if isinstance(r, int) and isinstance(c, int) else ""
             return f"the tile of `{copy.src}` is ({r}, {c}) {kernel.buffer(copy.src).dtype}: {reason}"
 
-        at = _at(copy, 0)
+        at = copy.rows_at
         yield Obligation(
             pointwise(splits, rows, columns),
             at=at,
@@ -119,8 +94,8 @@ def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
     tma = plan.target.tma
     for kernel, copy, explicit in tma_loads(plan):
         assert tma is not None
-        _, columns, itemsize = _tile(kernel, copy)
-        at = _at(copy, len(copy.extents) - 1)
+        columns, itemsize = copy.columns, kernel.buffer(copy.src).itemsize
+        at = copy.columns_at
         yield Obligation(
             divides(tma.inner_bytes_multiple, columns * itemsize),
             at=at,
@@ -178,7 +153,7 @@ def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
         multiple = tma.stride_bytes_multiple // tensor.itemsize
         yield Obligation(
             all_of(divides(tma.stride_bytes_multiple, nbytes), less(nbytes, tma.stride_bytes_limit)),
-            at=tensor.decided_by[-1] if tensor.decided_by else f"tensors.{name}",
+            at=tensor.at,
             label=text_of(
                 lambda values, name, tensor, pitch, nbytes: (
                     f"a row of `{name}` is {to_text(pitch)} x {tensor.itemsize} B = {text_at(nbytes, values)} B, "
@@ -219,7 +194,7 @@ def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
 
 
 def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:
-    rows, columns, itemsize = _tile(kernel, copy)
+    rows, columns, itemsize = copy.rows, copy.columns, kernel.buffer(copy.src).itemsize
     threads, pitch = kernel.launch.threads, copy.row_pitch
     assert pitch is not None
     step = plan.target.copy.vector_bytes // itemsize
@@ -236,14 +211,14 @@ def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:
     )
     sizes = (rows, columns, threads)
     if not all(isinstance(size, int) for size in sizes):
-        at = _at(copy, len(copy.extents) - 1)
+        at = copy.columns_at
         return Obligation(
             pointwise(wide, rows, columns, pitch, threads), at=at, label=label, parameter=parameter_of(at)
         )
     fine = [left for left in range(step) if wide(rows, columns, left, threads)]
     tensor = kernel.buffer(copy.src)
     # Where aligned rows would do, it is the tensor that is at fault, else the tile.
-    at = (tensor.decided_by or (f"tensors.{copy.src}",))[-1] if 0 in fine else _at(copy, len(copy.extents) - 1)
+    at = tensor.at if 0 in fine else copy.columns_at
     return Obligation(
         any_of(*(equal(mod(pitch, step), left) for left in fine)),
         at=at,

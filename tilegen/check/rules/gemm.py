@@ -20,6 +20,7 @@ from tilegen.lowering.registers import (
     wgmma_registers,
 )
 from tilegen.plan.model import ITEMSIZE, Gemm, KernelPlan
+from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import fragment_registers
 from tilegen.spec.diagnostic import Severity
 
@@ -61,9 +62,9 @@ def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, .
     return tuple(value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
 
 
-def refusals(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Iterator[Obligation]:
-    """Obligations that no gemm is refused for rule ``id``. The finding points at the first of the keys in
-    ``parameter_order`` (0 is M, 1 N, 2 K, 3 the threads); the others are those that may take part in the conflict.
+def refusals(plan: TilePlan, id: str, keys_of: Callable[[Gemm], tuple[str, ...]]) -> Iterator[Obligation]:
+    """Obligations that no gemm is refused for rule ``id``. The finding points at the first of the keys; the others are
+    those that may take part in the conflict.
     """
     for _, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
@@ -78,14 +79,13 @@ def refusals(plan: TilePlan, id: str, parameter_order: tuple[int, ...]) -> Itera
             text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
             return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
 
-        keys = [gemm.decided_by[i] for i in parameter_order if i < len(gemm.decided_by)]
-        at = keys[0] if keys else "tile"
+        at, *others = keys_of(gemm)
         yield Obligation(
             pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
             parameter=parameter_of(at),
-            related=tuple(dict.fromkeys(keys[1:])),
+            related=tuple(dict.fromkeys(others)),
             help=partial(_partition_help, plan, gemm) if id == "D3" else (),
         )
 
@@ -94,8 +94,10 @@ def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     if not all(isinstance(size, int) for size in (gemm.m, gemm.n)):
         return ()
     warp = plan.target.launch.warp_size
-    wgmma = gemm.m >= 64 and plan.target.instruction("wgmma", gemm.dtype) is not None
-    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=16)]  # type: ignore[arg-type]
+    shape = plan.target.instruction("wgmma", gemm.dtype)
+    wgmma = shape is not None and gemm.m >= shape.m
+    most = (plan.target.launch.max_threads_per_block - producer_threads(plan.target)) // warp
+    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=most)]  # type: ignore[arg-type]
     return (f"threads that this accumulator can be shared by: {', '.join(map(str, legal))}",) if legal else ()
 
 
@@ -109,7 +111,7 @@ def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     unless=("A3", "D4"),
 )
 def partition(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "D3", (3, 0, 1))
+    yield from refusals(plan, "D3", lambda gemm: (gemm.warps_at, gemm.m_at, gemm.n_at))
 
 
 @rule(
@@ -121,7 +123,7 @@ def partition(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `M must be divisible by 16`",
 )
 def whole_tiles(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "D4", (0, 1))
+    yield from refusals(plan, "D4", lambda gemm: (gemm.m_at, gemm.n_at))
 
 
 @rule(
@@ -134,7 +136,7 @@ def whole_tiles(plan: TilePlan) -> Iterator[Obligation]:
     unless=("D4",),
 )
 def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "D5", (1, 3))
+    yield from refusals(plan, "D5", lambda gemm: (gemm.n_at, gemm.warps_at))
 
 
 @rule(
@@ -146,7 +148,7 @@ def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `block_K must be a multiple of micro_size_k`; 8-bit operands fail in nvcc instead",
 )
 def k_step(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "D8", (2,))
+    yield from refusals(plan, "D8", lambda gemm: (gemm.k_at,))
 
 
 @rule(
@@ -158,7 +160,7 @@ def k_step(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `T.gemm needs at least one full wavefront`",
 )
 def whole_waves(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "I1", (3,))
+    yield from refusals(plan, "I1", lambda gemm: (gemm.warps_at,))
 
 
 @rule(
@@ -170,7 +172,7 @@ def whole_waves(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops on a failed check",
 )
 def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "I2", (2,))
+    yield from refusals(plan, "I2", lambda gemm: (gemm.k_at,))
 
 
 @rule(
@@ -277,15 +279,12 @@ def _operands_misplaced(plan: TilePlan, gemm: Gemm) -> bool:
 def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
     """The spec key behind the first thing that keeps a gemm off WGMMA."""
     shape = plan.target.instruction("wgmma", gemm.dtype)
-    keys = gemm.decided_by
     if shape is None:
         return gemm.dtype_at
-    if len(keys) < 4:
-        return keys[0] if keys else "tile"
     if isinstance(gemm.m, int) and gemm.m < shape.m:
-        return keys[0]
+        return gemm.m_at
     whole_groups = isinstance(threads, int) and threads % plan.target.launch.warp_group_size == 0
-    return keys[2] if whole_groups else keys[3]
+    return gemm.k_at if whole_groups else gemm.warps_at
 
 
 @rule(
@@ -355,7 +354,7 @@ def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
         budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
         for accumulators in _together(kernel):
             counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
-            largest = kernel.buffer(max(counts, key=lambda name: counts[name] if isinstance(counts[name], int) else 0))
+            largest = kernel.buffer(max(counts, key=lambda name: counts[name]))
             yield Obligation(
                 at_most(add(*counts.values()), budget - overhead),
                 at="tile.threads",
@@ -465,13 +464,12 @@ def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
                 f"{launch_limit(plan.target, given)}"
             )
 
-        keys = gemm.decided_by or ("tile",)
         yield Obligation(
             pointwise(fits, gemm.m, gemm.n, gemm.k, threads, block),
-            at=keys[-1],
+            at=gemm.warps_at,
             label=label,
-            parameter=parameter_of(keys[-1]),
-            related=keys[:2],
+            parameter=parameter_of(gemm.warps_at),
+            related=(gemm.m_at, gemm.n_at),
         )
 
 
@@ -501,7 +499,7 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
             sizes = _sizes(gemm, threads, values)
             return f"{sizes[1]} columns over {path(*sizes).partition.n} warps in n run at n{path(*sizes).n}"
 
-        at = gemm.decided_by[1] if len(gemm.decided_by) > 1 else "tile"
+        at = gemm.n_at
         yield Obligation(
             pointwise(wide, gemm.m, gemm.n, gemm.k, threads),
             at=at,

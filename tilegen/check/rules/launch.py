@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, rule, text_of
+from tilegen.check.rules.indices import INT32_MAX
 from tilegen.expr import Size, all_of, at_least, at_most, divides, evaluate, free_names, to_text
 from tilegen.spec.diagnostic import Severity
 
@@ -80,7 +82,7 @@ def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
     group = plan.target.launch.warp_group_size
     for kernel in plan.kernels:
         launch = kernel.launch
-        if launch.producer_threads == 0 or group == 0:
+        if not group or not launch.producer_threads:
             continue
         yield Obligation(
             divides(group, launch.threads),
@@ -105,9 +107,8 @@ def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
 )
 def grid_limits(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
-        at = kernel.launch.decided_by[0] if kernel.launch.decided_by else "tile"
         for axis, (extent, limit) in enumerate(zip(kernel.launch.grid, plan.target.launch.max_grid, strict=False)):
-            where = kernel.launch.decided_by[axis] if axis < len(kernel.launch.decided_by) else at
+            where = kernel.launch.at(axis)
             yield Obligation(
                 all_of(at_least(extent, 1), at_most(extent, limit)),
                 at=f"{where}.max" if where.startswith("dims.") else where,
@@ -129,8 +130,5 @@ def _largest(extent: Size, limit: int) -> tuple[str, ...]:
     if len(names) != 1:
         return ()
     (name,) = names
-    low, high = 0, 2**40
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if evaluate(extent, {name: middle}) <= limit else (low, middle)
-    return (f"the grid holds {name} up to {low}: declare max = {low}",) if low else ()
+    most = bisect_right(range(1, INT32_MAX), limit, key=lambda size: evaluate(extent, {name: size}))
+    return (f"the grid holds {name} up to {most}: declare max = {most}",) if most else ()

@@ -30,7 +30,7 @@ def _sums(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size, str]]:
         for gemm, loops in kernel.find(Gemm):
             reduced = [loop for loop in loops if isinstance(loop, Loop)]
             length = multiply(gemm.k, *(loop.trips for loop in reduced))
-            key = "dims.K" if any(dim.name == "K" for dim in plan.spec.dims) else "compute.accum"
+            key = "dims.K" if plan.spec.has("dims.K") else "compute.accum"
             yield kernel, gemm, length, key
 
 

@@ -28,10 +28,6 @@ def _row_fragments(plan: TilePlan) -> Iterator[tuple[KernelPlan, Buffer]]:
                 yield kernel, buffer
 
 
-def _at(buffer: Buffer) -> str:
-    return buffer.decided_by[-1] if buffer.decided_by else "tile"
-
-
 def _shape(buffer: Buffer, values: object) -> str:
     return " x ".join(text_at(extent, values) for extent in buffer.shape)  # type: ignore[arg-type]
 
@@ -48,7 +44,7 @@ def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, buffer in _row_fragments(plan):
         if buffer.annotated:
             continue  # its layout is given, and rule F18 speaks of it
-        at = _at(buffer)
+        at = buffer.at
         yield Obligation(
             any_of(at_most(buffer.elements, kernel.launch.threads), divides(kernel.launch.threads, buffer.elements)),
             at=at,
@@ -78,7 +74,7 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for reduce, _ in kernel.find(Reduce):
             buffer = kernel.buffer(reduce.src)
-            if buffer.annotated or not any(b is buffer for k, b in _row_fragments(plan) if k is kernel):
+            if buffer.annotated or buffer.name not in {b.name for k, b in _row_fragments(plan) if k is kernel}:
                 continue
             row_loop = reduce.kind == "sum"  # a maximum is used in loops over the tile alone
             itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
@@ -88,7 +84,7 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
             ) -> bool:
                 return row_reduction(rows, columns, threads, i, row_loop=loop, vector_bytes=w).outcome != "refused"
 
-            at = _at(buffer)
+            at = buffer.at
             yield Obligation(
                 pointwise(lowers, *buffer.shape, kernel.launch.threads),
                 at=at,
@@ -120,9 +116,9 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
         for rows in kernel.row_passes:
             yield Obligation(
                 pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
-                at=rows.decided_by[0],
+                at=rows.rows_at,
                 label=text_of(_passes, rows, kernel),
-                parameter=parameter_of(rows.decided_by[0]),
+                parameter=parameter_of(rows.rows_at),
                 related=("tile.threads",),
                 help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
             )
@@ -157,10 +153,10 @@ def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str
 
 def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
     """One pass, be it whole or not, or several whole ones."""
-    if lanes < 1 or lanes > threads or threads % lanes or not is_power_of_two(lanes):
+    if threads % lanes or not is_power_of_two(lanes):
         return False
     a_pass = threads // lanes
-    return 0 < block_rows <= a_pass or block_rows % a_pass == 0
+    return block_rows % min(a_pass, block_rows) == 0
 
 
 @rule(
@@ -177,15 +173,15 @@ def threads_idle(plan: TilePlan) -> Iterator[Obligation]:
         for rows in kernel.row_passes:
             yield Obligation(
                 pointwise(_no_thread_idle, rows.block_rows, rows.lanes, kernel.launch.threads),
-                at=rows.decided_by[0],
+                at=rows.rows_at,
                 label=text_of(_passes, rows, kernel),
-                parameter=parameter_of(rows.decided_by[0]),
+                parameter=parameter_of(rows.rows_at),
                 related=("tile.threads",),
             )
 
 
 def _no_thread_idle(block_rows: int, lanes: int, threads: int) -> bool:
-    return lanes < 1 or block_rows >= threads // lanes
+    return block_rows >= threads // lanes
 
 
 @rule(
@@ -202,7 +198,7 @@ def row_alignment(plan: TilePlan) -> Iterator[Obligation]:
             nbytes = rows.length * rows.itemsize
             yield Obligation(
                 divides(VECTOR_BYTES, nbytes),
-                at=rows.decided_by[-1],
+                at=rows.length_at,
                 label=text_of(
                     lambda values, r, b: (
                         f"a row is {text_at(r.length, values)} x {r.itemsize} B = {text_at(b, values)} B, "
@@ -233,7 +229,7 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
     for _, buffer in _row_fragments(plan):
         if buffer.annotated:
             continue
-        at = _at(buffer)
+        at = buffer.at
         yield Obligation(
             pointwise(is_power_of_two, buffer.shape[-1]),
             at=at,
@@ -257,7 +253,7 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
     today="ptxas spills without a word from TileLang",
 )
 def row_registers(plan: TilePlan) -> Iterator[Obligation]:
-    blocks = plan.tiles.get("blocks_per_sm", 1)
+    blocks = plan.tiles.get("blocks_per_sm")
     for kernel in plan.kernels:
         held = [buffer for k, buffer in _row_fragments(plan) if k is kernel and _is_loaded(kernel, buffer.name)]
         threads = kernel.launch.threads
@@ -265,10 +261,10 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             continue
         total = add(*(multiply(fragment_registers(kernel, buffer), buffer.count) for buffer in held))
         available = launch_limit(plan.target, threads * blocks)
-        keys = held[0].decided_by or ("tile",)
+        at, *others = next(iter(held)).decided_by
         yield Obligation(
             at_most(total, available - ROW_OVERHEAD),
-            at=keys[0],
+            at=at,
             label=text_of(
                 lambda values, rows, total, available: (
                     "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in rows)
@@ -279,14 +275,14 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
                 total,
                 available,
             ),
-            parameter=parameter_of(keys[0]),
-            related=(*keys[1:], "tile.threads"),
+            parameter=parameter_of(at),
+            related=(*others, "tile.threads"),
         )
 
 
 def _is_loaded(kernel: KernelPlan, name: str) -> bool:
     """Whether a fragment is copied from global memory: it is then held until the rows are written."""
-    return any(copy.dst == name and kernel.buffer(copy.src).scope is Scope.GLOBAL for copy, _ in kernel.find(Copy))
+    return name in {copy.dst for copy, _ in kernel.find(Copy) if kernel.buffer(copy.src).scope is Scope.GLOBAL}
 
 
 @rule(

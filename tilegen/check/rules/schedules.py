@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 MAX_BOX = 256
-MAX_SMS = SM_COUNT.hi or 0
 GROUP_ROWS = 64
 
 
@@ -29,15 +28,14 @@ def _explicit(plan: TilePlan) -> Iterator[KernelPlan]:
 
 def _is_output_tile(plan: TilePlan) -> bool:
     """Whether a block owns a tile of rows and columns of a product, as these rules take it."""
-    return {"BLOCK_M", "BLOCK_N", "BLOCK_K"} <= plan.tiles.keys()
+    return all(name in plan.tiles for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
 
 
 def _schedule_at(plan: TilePlan) -> str:
     own = f"target.{plan.target.name}.schedule"
     path = own if plan.spec.has(own) else "schedule"
-    index = plan.case.chosen.get("schedule", -1)
-    rule_path = f"{path}[{index}].use"
-    return rule_path if index >= 0 and plan.spec.has(rule_path) else path
+    rule_path = f"{path}[{plan.case.chosen.get('schedule')}].use"
+    return rule_path if plan.spec.has(rule_path) else path
 
 
 @rule(
@@ -89,7 +87,7 @@ def product_is_wgmma(plan: TilePlan) -> Iterator[Obligation]:
 
             yield Obligation(
                 pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
-                at=gemm.decided_by[0],
+                at=gemm.m_at,
                 label=text_of(
                     lambda values, g, t: (
                         f"`{g.acc}` is {text_at(g.m, values)} x {text_at(g.n, values)} of {g.dtype} with "
@@ -98,7 +96,7 @@ def product_is_wgmma(plan: TilePlan) -> Iterator[Obligation]:
                     gemm,
                     threads,
                 ),
-                related=gemm.decided_by[1:],
+                related=(gemm.n_at, gemm.k_at),
             )
 
 
@@ -223,7 +221,7 @@ def workspace_index(plan: TilePlan) -> Iterator[Obligation]:
         )
         # One run more than there are steps: the last block's run starts there.
         yield Obligation(
-            less(add(steps, MAX_SMS), INT32_MAX),
+            less(add(steps, SM_COUNT.hi), INT32_MAX),
             at="dims.M",
             label=text_of(
                 lambda values, s: f"{to_text(s)} = {text_at(s, values)} K steps of all tiles, over 2^31 - 1", steps
@@ -232,7 +230,7 @@ def workspace_index(plan: TilePlan) -> Iterator[Obligation]:
         for buffer in _workspace(kernel):
             yield Obligation(
                 at_most(buffer.elements, INT32_MAX),
-                at=buffer.decided_by[-1],
+                at=buffer.at,
                 label=text_of(
                     lambda values, b: f"`{b.name}` has {text_at(b.elements, values)} elements, over 2^31 - 1", buffer
                 ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import any_of, at_most, free_names, to_text
+from tilegen.expr import at_most, free_names, to_text
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
@@ -86,7 +86,7 @@ def stages_waste(plan: TilePlan) -> Iterator[Obligation]:
             if loop.kind is not LoopKind.PIPELINED or is_runtime(plan, loop):
                 continue
             yield Obligation(
-                any_of(at_most(loop.stages, 1), at_most(loop.stages, loop.trips)),
+                at_most(loop.stages, loop.trips),
                 at="tile.stages",
                 label=text_of(
                     lambda values, loop: (

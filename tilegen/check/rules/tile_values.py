@@ -26,12 +26,12 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
     """In the order of evaluation: the checker stops at the first that fails, so that no later one divides by zero."""
     for dim in spec.dims:
         if dim.also is not None:
-            around = Domain({dim.name: Range(dim.min or 1, dim.max)}, True, {})
+            around = Domain({dim.name: Range(dim.min or 1, dim.max)})
             for divisor in divisors(dim.also):
-                yield _nonzero(divisor, True, f"dims.{dim.name}.also", within=around)
+                yield _nonzero(divisor, f"dims.{dim.name}.also", within=around)
     for index, prefer in enumerate(spec.dispatch):
         for divisor in divisors(prefer.when):
-            yield _nonzero(divisor, True, f"dispatch.prefer[{index}].when", within=any_shape(spec))
+            yield _nonzero(divisor, f"dispatch.prefer[{index}].when", within=any_shape(spec))
     values = spec.tile_for(arch)
     for name in evaluation_order(values):
         several = len(values[name].rules) > 1
@@ -40,12 +40,12 @@ def divisors_not_zero(spec: Spec, arch: str) -> Iterator[Obligation]:
                 at = f"{path_of(name)}[{index}]" if several else path_of(name)
                 for part, path in ((rule.when, f"{at}.when"), (rule.use, f"{at}.use" if several else at)):
                     for divisor in divisors(part):
-                        yield _nonzero(substitute(divisor, case.tiles), case.condition, path, divisor)
+                        yield _nonzero(substitute(divisor, case.tiles), path, divisor, given=case.condition)
 
 
 def any_shape(spec: Spec, least: int = 0) -> Domain:
     """Every shape of a call, declared or not: a dispatcher asks its conditions of any."""
-    return Domain({dim.name: Range(least, None) for dim in spec.dims}, True, {})
+    return Domain({dim.name: Range(least, None) for dim in spec.dims})
 
 
 def path_of(name: str) -> str:
@@ -53,7 +53,9 @@ def path_of(name: str) -> str:
     return name if name == "schedule" else f"tile.{name}"
 
 
-def _nonzero(value: Any, given: Any, at: str, written: Any = None, within: Domain | None = None) -> Obligation:
+def _nonzero(
+    value: Any, at: str, written: Any = None, *, given: Any = True, within: Domain | None = None
+) -> Obligation:
     text = to_text(value if written is None else written)
     return Obligation(
         compare("!=", value, 0),
@@ -100,10 +102,9 @@ def tile_values_positive(spec: Spec, arch: str) -> Iterator[Obligation]:
     values = spec.tile_for(arch)
     for case in cases(spec, arch):
         for name, use in case.tiles.items():
-            index = case.chosen.get(name, -1)
-            if index < 0 or isinstance(use, (bool, str)) or not (isinstance(use, int) or hasattr(use, "free_symbols")):
+            if isinstance(use, (bool, str)) or not (isinstance(use, int) or hasattr(use, "free_symbols")):
                 continue
-            yield _positive(name, use, index, values[name].rules, case)
+            yield _positive(name, use, case.chosen[name], values[name].rules, case)
 
 
 def _positive(name: str, use: Any, index: int, rules: tuple[TileRule, ...], case: Case) -> Obligation:

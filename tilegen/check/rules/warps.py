@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 def waves_cover(plan: TilePlan) -> Iterator[Obligation]:
     if plan.target.kind == "hip":
-        yield from refusals(plan, "I3", (3, 0, 1))
+        yield from refusals(plan, "I3", lambda gemm: (gemm.warps_at, gemm.m_at, gemm.n_at))
 
 
 @rule(
@@ -57,13 +57,13 @@ def wgmma_n8(plan: TilePlan) -> Iterator[Obligation]:
             columns = n // found.partition.n
             return f"{n} columns over {found.partition.n} warp groups are {columns} each: WGMMA of n{found.n}"
 
-        at = gemm.decided_by[1] if len(gemm.decided_by) > 1 else "tile"
+        at = gemm.n_at
         yield Obligation(
             pointwise(whole, gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
             parameter=parameter_of(at),
-            related=gemm.decided_by[3:4],
+            related=(gemm.warps_at,),
         )
 
 
@@ -81,8 +81,8 @@ def register_reallocation(plan: TilePlan) -> Iterator[Obligation]:
     if plan.target.register_reallocation is None or not group:
         return
     for kernel in plan.kernels:
-        pipelined = any(loop.kind is LoopKind.PIPELINED for loop in kernel.loops())
-        if not pipelined or kernel.launch.producer_threads == 0:
+        pipelined = LoopKind.PIPELINED in {loop.kind for loop in kernel.loops()}
+        if not pipelined or not kernel.launch.producer_threads:
             continue
 
         def known(threads: int) -> bool:
@@ -140,12 +140,12 @@ def _agree(plan: TilePlan, kernel: KernelPlan, first: Gemm, other: Gemm) -> Obli
             texts.append(f"`{gemm.acc}`, {m} x {n}, is shared by {found.partition.m} x {found.partition.n} warps")
         return " and ".join(texts)
 
-    at = first.decided_by[1] if len(first.decided_by) > 1 else "tile"
+    at = first.n_at
     return Obligation(
         pointwise(agree, first.m, first.n, first.k, other.m, other.n, other.k, threads),
         at=at,
         label=label,
         parameter=parameter_of(at),
-        related=("tile.threads", *first.decided_by[:1], "tile.policy"),
+        related=("tile.threads", first.m_at, "tile.policy"),
         help=('use policy = "full_row", or so few warps that both products have them along the rows alike',),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilegen.emit.rendering import SUPPORT
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases
 from tilegen.review.origin.constructs import Construct, construct_of
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from tilegen.spec.source import Span
 
 SPEC_LINES = re.compile(r"\bspec lines? ((?:\d+(?:, )?)+)")
-SUPPORT = ("_runtime.py", "_golden.py", "__init__.py")
-"""Files that are the same beside every kernel, or name it only."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Origin:
 
 def origins(spec: Spec, name: str, text: str) -> list[Origin]:
     """The origin of each line of the generated file ``name`` (``kernel.py``), whose content is ``text``."""
-    if name in SUPPORT:
+    if name in (*SUPPORT, "__init__.py"):
         return [Origin(number, line, (), "", (), None) for number, line in enumerate(text.split("\n"), 1)]
     lines = lines_of(text)
     book = _Book(spec, tile_rule_paths(spec, text) if name == "kernel.py" else {}, lines)

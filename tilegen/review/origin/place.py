@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilegen.emit.rendering import RenderError, render
-from tilegen.review.origin.lines import SUPPORT, Origin, origins
+from tilegen.emit.rendering import SUPPORT, RenderError, render
+from tilegen.review.origin.lines import Origin, origins
 from tilegen.spec.diagnostic import SpecError
 from tilegen.spec.loading import load
 from tilegen.spec.model import Spec

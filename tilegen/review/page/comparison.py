@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from tilegen.review.page.line_diff import DiffLine, diff
 from tilegen.review.page.model import PageModel
 from tilegen.review.page.proofs import where
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 10
 """Changed cases that are drawn."""
-
-CONTEXT = 3
 
 
 @dataclass(frozen=True)
@@ -80,16 +78,6 @@ class RulePair:
 
 
 @dataclass(frozen=True)
-class DiffLine:
-    """``sign`` is ``+``, ``-``, a blank, or ``@`` for lines that are left out."""
-
-    sign: Literal["+", "-", " ", "@"]
-    old: int | None
-    new: int | None
-    text: str
-
-
-@dataclass(frozen=True)
 class Unreadable:
     """A state whose spec cannot be read: its text, and why."""
 
@@ -118,6 +106,8 @@ class Pair:
     banks: tuple[tuple[BankPicture, ...], tuple[BankPicture, ...]]
     spec: tuple[DiffLine, ...]
     source: tuple[DiffLine, ...]
+    no_source: str
+    """Why there is no source to compare; empty where there is."""
 
 
 def compared(old: PageModel | Unreadable | None, new: PageModel | Unreadable | None) -> Pair:
@@ -126,6 +116,7 @@ def compared(old: PageModel | Unreadable | None, new: PageModel | Unreadable | N
     pairs = list(_view_pairs(base.drawn if base else (), head.drawn if head else ()))
     changed = [pair for pair in pairs if pair.changed]
     same = [pair.head.view for pair in pairs if not pair.changed and pair.head is not None]
+    without = _no_source(old, "before") or _no_source(new, "after")
     rules = list(_rule_pairs(base.rules if base else (), head.rules if head else ()))
     return Pair(
         _name(new) or _name(old),
@@ -140,7 +131,8 @@ def compared(old: PageModel | Unreadable | None, new: PageModel | Unreadable | N
         tuple(_roofline_pairs(base.rooflines if base else (), head.rooflines if head else ())),
         _bank_pairs(base.banks if base else (), head.banks if head else ()),
         tuple(diff(_spec_lines(old), _spec_lines(new))),
-        tuple(diff(_source_lines(base), _source_lines(head))),
+        () if without else tuple(diff(_source_lines(base), _source_lines(head))),
+        without,
     )
 
 
@@ -152,6 +144,12 @@ def _name(state: PageModel | Unreadable | None) -> str:
 
 def _problems(state: PageModel | Unreadable | None) -> tuple[Diagnostic, ...]:
     return state.diagnostics if isinstance(state, Unreadable) else ()
+
+
+def _no_source(state: PageModel | Unreadable | None, side: str) -> str:
+    if isinstance(state, Unreadable):
+        return f"{side}, the spec cannot be read"
+    return f"{side}, {state.listing.problem}" if state is not None and state.listing.problem else ""
 
 
 def _spec_lines(state: PageModel | Unreadable | None) -> list[str]:
@@ -272,22 +270,3 @@ def _bank_pairs(
         return tuple(kept.values())
 
     return only(base, head), only(head, base)
-
-
-def diff(old: list[str], new: list[str]) -> Iterator[DiffLine]:
-    """The lines of both in one column, with three lines around each change and the rest folded."""
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    at = 0
-    for group in matcher.get_grouped_opcodes(CONTEXT):
-        if group[0][3] > at or group[0][1] > at:
-            yield DiffLine("@", None, None, f"{group[0][3] - at} lines")
-        for tag, i, i_end, j, j_end in group:
-            if tag == "equal":
-                for offset in range(i_end - i):
-                    yield DiffLine(" ", i + offset + 1, j + offset + 1, old[i + offset])
-                continue
-            for index in range(i, i_end):
-                yield DiffLine("-", index + 1, None, old[index])
-            for index in range(j, j_end):
-                yield DiffLine("+", None, index + 1, new[index])
-        at = group[-1][4]

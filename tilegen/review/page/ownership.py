@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilegen.review.page.sized import SizedPlan
 
 WARPS_PER_GROUP = 4
+OWNERS = {"wgmma": "warp group", "mfma": "wave"}
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _shares(path: GemmPath, acc: str, rows: int, columns: int, label: str, index
     for column in range(along):
         for row in range(down):
             number = column * down + row
-            owner = label if label and down * along == 1 else f"{'warp group' if grouped else 'warp'} {number}"
+            owner = label if label and down * along == 1 else f"{OWNERS.get(path.instruction, 'warp')} {number}"
             if label and down * along > 1:
                 owner = f"{label}, {owner}"
             stripes = tuple((start, 16) for start in range(0, height, 16)) if grouped else ()

@@ -52,6 +52,9 @@ def agents(sized: SizedPlan, kernel: KernelPlan) -> list[Agent]:
     loop = main_loop(kernel, kernel.body)
     if loop is None or loop.kind is not LoopKind.PIPELINED:
         return [Agent("all threads", f"{threads} threads", kernel.body, True)]
+    if kernel.launch.producer_threads == 0 and not sized.plan.target.copy.cp_async_bytes:
+        # Nothing to pipeline with: the loop runs as written.
+        return [Agent("all threads", f"{threads} threads", kernel.body, True)]
     if kernel.launch.producer_threads == 0:
         stages = sized.least(loop.stages)
         return [Agent("all threads", f"{threads} threads", kernel.body, False, max(1, stages - 1))]
@@ -192,7 +195,11 @@ def _step(
     used: set[str] = set()
     multiplied = False
     reduced = {op.src for op, _ in flat(ops) if isinstance(op, Reduce)}
-    for phase in phases(sized, kernel, ops, _word(kernel, ops)):
+    ordered = phases(sized, kernel, ops, _word(kernel, ops))
+    if agent.ahead and stages == 1:
+        # One buffer: `cp.async` fills it again after its last reader.
+        ordered.sort(key=lambda phase: phase.kind == "load")
+    for phase in ordered:
         at = step
         if phase.kind == "product":
             at = step + 1 if used.intersection(phase.writes) else step
