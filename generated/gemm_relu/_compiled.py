@@ -1,7 +1,7 @@
 """Compiled kernels by compile key: from a library of aot/, which needs torch alone, or compiled by TileLang at first use.
 
 This file is the same beside every kernel. Both kinds answer to ``bind(device, shapes)``, which gives the function that
-launches: it takes the arguments of the prim_func in their order, and tensors of any shape with the same elements.
+launches: it takes the tensors of the prim_func in their order, of any shape with the same elements, and its scalars.
 """
 
 import ctypes
@@ -14,13 +14,20 @@ import time
 import warnings
 from pathlib import Path
 
-from ._runtime import raw_stream, tilelang_target
+import torch
+
+from ._runtime import current_device, raw_stream, tilelang_target
 
 ABI = 1
 """Of the libraries: what `tilegen build --aot` of this version writes."""
 
 # The C type of an argument, and how `struct` packs it.
 PACKED = {"CUdeviceptr": "Q", "int32_t": "i", "int64_t": "q", "float": "f", "double": "d"}
+
+MISALIGNED = -2
+"""What a launcher returns for an address that its kernel cannot read from."""
+
+address = torch.Tensor.data_ptr
 
 logger = logging.getLogger(__name__)
 
@@ -108,17 +115,31 @@ class Jitted:
         self._run = _entry(kernel)
 
     def bind(self, device, shapes):
-        """``launch(*arguments)`` for tensors with the elements of ``shapes``; None stands for what is no tensor."""
-        run = self._run
-        ranks = [(index, len(shape), shape) for index, shape in enumerate(shapes) if shape is not None]
+        """``launch(tensors, *scalars)`` for tensors with the elements of ``shapes``.
 
-        def launch(*arguments):
-            arguments = list(arguments)
-            for index, rank, shape in ranks:
+        ``shapes`` has an entry for each argument of the prim_func in its order, None for a scalar; scalars behind the last
+        tensor need none.
+        """
+        run, index = self._run, device.index
+        places = [place for place, shape in enumerate(shapes) if shape is not None]
+        scalar_places = [place for place, shape in enumerate(shapes) if shape is None]
+        ranks = [len(shapes[place]) for place in places]
+
+        def launch(tensors, *scalars):
+            arguments = [None] * len(shapes)
+            for place, rank, tensor in zip(places, ranks, tensors, strict=True):
+                if tensor.data_ptr() & 15 and (rank > 1 or tensor.is_floating_point()):
+                    raise ValueError(f"argument {place} starts at an address that is not a multiple of 16 bytes")
                 # Of the same rank it has the same shape: the wrapper has checked it.
-                if arguments[index].dim() != rank:
-                    arguments[index] = arguments[index].view(shape)
-            run(*arguments)
+                arguments[place] = tensor if tensor.dim() == rank else tensor.view(shapes[place])
+            for place, scalar in zip(scalar_places, scalars, strict=False):
+                arguments[place] = scalar
+            arguments += scalars[len(scalar_places) :]
+            if index is None or index == current_device():
+                run(*arguments)
+            else:
+                with torch.cuda.device(device):
+                    run(*arguments)
 
         return launch
 
@@ -126,7 +147,8 @@ class Jitted:
 def _entry(kernel):
     """The function below TileLang's Python layer, which would look at every argument once more."""
     try:
-        return kernel.adapter.get_exportable_executable().jit().main
+        executable = kernel.adapter.get_exportable_executable()
+        return (executable.jit() if hasattr(executable, "jit") else executable).main
     except AttributeError:
         return kernel
 
@@ -192,23 +214,24 @@ class Library:
         self._launch = library.tilegen_launch
         self._launch.argtypes = (ctypes.c_char_p,)
         self._pack = struct.Struct("@iP" + "".join(PACKED[c_type] for _, _, c_type, _, _ in parameters)).pack
-        self._tensors = [kind == "pointer" for _, kind, _, _, _ in parameters if kind != "dim"]
         self._dims = [(tensor, axis) for _, kind, _, tensor, axis in parameters if kind == "dim"]
 
     def bind(self, device, shapes):
         """As :meth:`Jitted.bind`. Loads the code onto the device."""
         index = device.index
         if self._load(index):
-            self._fail()
-        run, pack, tensors, fail = self._launch, self._pack, self._tensors, self._fail
-        dims = [shapes[tensor][axis] for tensor, axis in self._dims]
+            self._fail(-1)
+        run, pack, fail = self._launch, self._pack, self._fail
+        tensor_shapes = [shape for shape in shapes if shape is not None]
+        dims = [tensor_shapes[tensor][axis] for tensor, axis in self._dims]
 
-        def launch(*arguments):
-            values = [value.data_ptr() if tensor else value for value, tensor in zip(arguments, tensors, strict=True)]
-            if run(pack(index, raw_stream(index), *values, *dims)):
-                fail()
+        def launch(tensors, *scalars):
+            status = run(pack(index, raw_stream(index), *map(address, tensors), *scalars, *dims))
+            if status:
+                fail(status)
 
         return launch
 
-    def _fail(self):
-        raise LibraryError(f"{self._path.name}: {self._error().decode()}")
+    def _fail(self, status):
+        error = ValueError if status == MISALIGNED else LibraryError
+        raise error(f"{self._path.name}: {self._error().decode()}")

@@ -15,10 +15,10 @@ def gemm_relu(a, b, *, out=None):
     a: (..., K); leading axes are flattened to M, float16 or bfloat16
     b: (K, N), float16 or bfloat16
     out: (..., N), float16 or bfloat16, where to write c; allocated if None.
-    Returns c. All tensors are contiguous, on one GPU of sm_90a, sm_80.
+    Returns c, whose gradient comes from plain torch. All tensors are contiguous, on one GPU of sm_90a, sm_80.
 
     Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a size outside the declared
-    domain; RuntimeError where autograd would need a backward, or for another GPU.
+    domain; RuntimeError for another GPU, or where autograd would have to follow `out`.
     """
     if torch.compiler.is_compiling():
         return _dispatch(a, b, out)
@@ -45,12 +45,13 @@ def _prepare(a, b, out):
     layout = _layout(*grid, **tiles)
     compiled = _kernels.get(arch=arch, dtype=_DTYPES[a.dtype], N=N, K=K, **tiles)
     run = compiled.bind(a.device, ((M, K), (K, N), (M, N), *(shape for shape, _ in layout)))
+    shape = (*rows, N)
 
     def launch(a, b, out):
         if out is None:
-            out = torch.empty((*rows, N), dtype=a.dtype, device=a.device)
+            out = a.new_empty(shape)
         scratch = _workspaces.get(a.device, layout) if layout else ()
-        run(a, b, out, *scratch, *grid)
+        run((a, b, out, *scratch), *grid)
         return out
 
     return launch
@@ -59,18 +60,40 @@ def _prepare(a, b, out):
 def _layout(blocks=None, **tiles):
     """Shape and dtype of each scratch tensor: the parts of a sum, and a counter for each block that may begin one."""
     shape = None if blocks is None else kernel.workspace(blocks, **tiles)
-    return () if shape is None else ((shape, torch.float32), ((shape[0] // 2,), torch.int32))
+    pieces = () if shape is None else ((shape, torch.float32), ((shape[0] // 2,), torch.int32))
+    return _launching.Layout(pieces)
 
 
 def _dispatch(a, b, out):
     """The call as torch sees it, for autograd and tracers."""
     if out is None:
         return _op(a, b)
+    message = "gemm_relu: autograd cannot follow a result that is written to out; leave it away"
+    _launching.check_no_grad(message, (a, b, out))
     _op_out(a, b, out)
     return out
 
 
-_launch = _launching.Launcher(_prepare, _dispatch)
+def _signature(a, b, out):
+    """What decides how a call is launched; None where autograd takes part."""
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        return None
+    return (
+        type(a),
+        a.shape,
+        a.dtype,
+        a.get_device(),
+        a.is_contiguous(),
+        type(b),
+        b.shape,
+        b.dtype,
+        b.get_device(),
+        b.is_contiguous(),
+        out if out is None else _launching.described(out),
+    )
+
+
+_launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
 @torch.library.custom_op("tilegen_3fad9794b466::gemm_relu", mutates_args=())
@@ -83,9 +106,23 @@ def _(a, b):
     return a.new_empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype)
 
 
+def _backward(ctx, grad):
+    from .dispatch import gemm_relu_eager
+
+    return _launching.differentiate(gemm_relu_eager, ctx, grad)
+
+
+_op.register_autograd(_backward, setup_context=_launching.remember)
+
+
 @torch.library.custom_op("tilegen_3fad9794b466::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(a, b, out)
+
+
+@_op_out.register_fake
+def _(a, b, out):
+    return None
 
 
 def gemm_relu_kernel_source(M, N, K, dtype="float16", arch=None):

@@ -32,8 +32,6 @@ def _path(a, b, out):
         return gemm_relu_eager, "plain torch: `a` is not on a GPU"
     if a.dtype not in DTYPES:
         return gemm_relu_eager, "plain torch: the kernel is for float16 and bfloat16"
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        return gemm_relu_eager, "plain torch: a gradient is wanted, and the kernel has no backward"
     (M, K), N = a.shape if a.ndim == 2 else _runtime.flattened(a), b.shape[1]
     if _runtime.arch_of(a.get_device()) not in kernel.ARCHES:
         return gemm_relu_eager, "plain torch: the kernel is for sm_90a and sm_80"

@@ -8,63 +8,65 @@ import threading
 
 import torch
 
-from ._runtime import current_device, raw_stream
+from ._runtime import raw_stream
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 # How many modes (fake tensors, tracers, counters) and function transforms watch what this thread calls.
-_dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", lambda: 0)
 _transform = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None)
 
 
 class Launcher:
     """Calls a kernel. ``prepare(*arguments)`` checks everything and returns ``launch(*arguments)``, which is kept.
 
-    A later call whose arguments have the same shapes, dtypes and devices goes straight to ``launch``. A call that
-    autograd, a tracer or a tensor subclass must see goes to ``dispatch``, the torch custom op, instead.
+    ``signature(*arguments)`` is what decides how a call is launched: types, shapes, dtypes, devices and order in memory.
+    A later call with the same goes straight to ``launch``. It is None where autograd takes part. Such a call, and one
+    that a tracer or a tensor subclass must see, goes to ``dispatch``, the torch custom op.
     """
 
     REMEMBERED = 4096
 
-    def __init__(self, prepare, dispatch):
+    def __init__(self, prepare, dispatch, signature):
         self._prepare = prepare
         self._dispatch = dispatch
+        self._signature = signature
         self._ready = {}
 
-    def __call__(self, *arguments):
-        recording = torch.is_grad_enabled()
-        for argument in arguments:
-            kind = type(argument)
-            if kind in PLAIN:
-                if recording and argument.requires_grad:
-                    return self._dispatch(*arguments)
-            elif isinstance(argument, torch.Tensor):
-                return self._dispatch(*arguments)
-        if _dispatch_modes() or _transform() is not None:
-            return self._dispatch(*arguments)
-        return self.direct(*arguments)
+    def fresh(self):
+        """One that has nothing prepared."""
+        return Launcher(self._prepare, self._dispatch, self._signature)
 
-    def direct(self, *arguments):
-        """The launch itself, unseen by torch's dispatcher."""
-        signature = []
-        for argument in arguments:
-            if isinstance(argument, torch.Tensor):
-                # The shape decides the kernel; whether it may be used hangs on the address and the order in memory too.
-                place = argument.get_device(), argument.is_contiguous(), argument.data_ptr() & 15
-                signature += (argument.shape, argument.dtype, *place)
-            else:
-                signature.append(argument if isinstance(argument, (bool, int)) else type(argument))
-        signature = tuple(signature)
+    def __call__(self, *arguments):
+        if _modes() or _transform() is not None:
+            return self._dispatch(*arguments)
+        try:
+            signature = self._signature(*arguments)
+        except AttributeError:  # what is no tensor: it is refused with a better message
+            self._prepare(*arguments)
+            raise
+        if signature is None:
+            return self._dispatch(*arguments)
         launch = self._ready.get(signature)
         if launch is None:
-            launch = self._prepare(*arguments)
-            if len(self._ready) >= self.REMEMBERED:
-                self._ready.clear()
-            self._ready[signature] = launch
-        device = arguments[0].get_device()
-        if device != current_device():
-            with torch.cuda.device(device):
-                return launch(*arguments)
+            launch = self._remember(signature, arguments)
+        return launch(*arguments)
+
+    def _remember(self, signature, arguments):
+        plain = all(type(value) in PLAIN for value in arguments if isinstance(value, torch.Tensor))
+        launch = self._prepare(*arguments) if plain else self._dispatch
+        if len(self._ready) >= self.REMEMBERED:
+            self._ready.clear()
+        self._ready[signature] = launch
+        return launch
+
+    def direct(self, *arguments):
+        """The launch itself, below torch's dispatcher."""
+        with torch.no_grad():
+            signature = self._signature(*arguments)
+        launch = self._ready.get(signature)
+        if launch is None:
+            launch = self._remember(signature, arguments)
         return launch(*arguments)
 
     def forget(self):
@@ -72,8 +74,47 @@ class Launcher:
         self._ready.clear()
 
 
+def described(tensor):
+    """The part of a signature that belongs to an argument that may be None."""
+    if tensor is None:
+        return None
+    return type(tensor), tensor.shape, tensor.dtype, tensor.get_device(), tensor.is_contiguous()
+
+
+def check_no_grad(message, arguments):
+    """Raises RuntimeError where autograd would silently lose a gradient."""
+    if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
+        raise RuntimeError(message)
+
+
+def remember(ctx, inputs, output):
+    """Keeps the arguments of a call for :func:`differentiate`."""
+    ctx.save_for_backward(*(value for value in inputs if isinstance(value, torch.Tensor)))
+    ctx.arguments = [None if isinstance(value, torch.Tensor) else value for value in inputs]
+
+
+def differentiate(eager, ctx, grad):
+    """The gradient of each argument, None where nobody asks: ``eager``, the same by torch's operations, is run again.
+
+    Under ``create_graph`` it can itself be differentiated.
+    """
+    again = torch.is_grad_enabled()
+    saved = iter(ctx.saved_tensors)
+    arguments = [value if value is not None else next(saved) for value in ctx.arguments]
+    with torch.enable_grad():
+        if not again:
+            arguments = [
+                value.detach().requires_grad_(wanted) if isinstance(value, torch.Tensor) else value
+                for value, wanted in zip(arguments, ctx.needs_input_grad, strict=True)
+            ]
+        y = eager(*arguments)
+        wanted = [value for value, asked in zip(arguments, ctx.needs_input_grad, strict=True) if asked]
+        found = iter(torch.autograd.grad(y, wanted, grad, create_graph=again))
+    return tuple(next(found) if asked else None for asked in ctx.needs_input_grad)
+
+
 class Workspaces(threading.local):
-    """Scratch memory of launches: tensors of the shapes and dtypes of ``layout``; integers are zero before the first use.
+    """Scratch memory of launches; integers are zero before their first use.
 
     Two launches that may overlap need two pieces, so there is one for each device, stream and thread, kept from call to
     call. (A call of several kernels may interleave with that of another thread, even on one stream.) A captured graph
@@ -85,7 +126,7 @@ class Workspaces(threading.local):
         self._views = {}
 
     def get(self, device, layout):
-        """A tensor for each ``(shape, dtype)`` of ``layout``, which is a tuple."""
+        """A tensor for each entry of ``layout``, a :class:`Layout`."""
         if torch.cuda.is_current_stream_capturing():
             return [_new(math.prod(shape), dtype, device).view(shape) for shape, dtype in layout]
         place = device.index, raw_stream(device.index)
@@ -102,8 +143,19 @@ class Workspaces(threading.local):
                 self._views = {index: found for index, found in self._views.items() if index[0] != place}
                 kept = self._kept[place, position, dtype] = _new(size, dtype, device)
             views.append(kept[:size].view(shape))
+        if len(self._views) >= Launcher.REMEMBERED:
+            self._views.clear()
         self._views[place, layout] = views
         return views
+
+
+class Layout(tuple):
+    """``(shape, dtype)`` of each piece of scratch memory. Found by its identity: one is made for each prepared launch."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        return self is other
 
 
 def _new(size, dtype, device):

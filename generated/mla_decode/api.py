@@ -29,12 +29,12 @@ def mla_decode(q_nope, q_pe, kv, *, seq_lens=None, scale=None, num_split=None, o
     Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a size outside the declared
     domain; RuntimeError where autograd would need a backward, or for another GPU.
     """
-    call = _dispatch if torch.compiler.is_compiling() else _launch
-    out, lse = call(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
-    return (out, lse) if return_lse else out
+    if torch.compiler.is_compiling():
+        return _dispatch(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse)
+    return _launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse)
 
 
-def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
+def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse):
     """Checks the arguments, compiles if need be, and returns the launch for arguments like these."""
     _runtime.check_tensor("mla_decode", "q_nope", q_nope, (None, None, None), _DTYPES)
     arch = _runtime.check_arch("mla_decode", q_nope.device, kernel.ARCHES)
@@ -45,7 +45,7 @@ def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
     _runtime.check_tensor("mla_decode", "kv", kv, (B, None, D_nope + D_rope), (dtype,), device)
     S = kv.shape[1]
     if seq_lens is not None:
-        _runtime.check_tensor("mla_decode", "seq_lens", seq_lens, (B,), (torch.int32,), device, alignment=4)
+        _runtime.check_tensor("mla_decode", "seq_lens", seq_lens, (B,), (torch.int32,), device)
     if out is not None:
         _runtime.check_tensor("mla_decode", "out", out, (B, H, D_nope), (dtype,), device)
     if num_split is not None and (not isinstance(num_split, int) or num_split < 1):
@@ -54,7 +54,7 @@ def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
         raise TypeError(f"mla_decode: scale must be a number or None, got {type(scale).__name__}")
     _runtime.check_declared("mla_decode", kernel.DOMAIN, H=H, S=S, D_nope=D_nope, D_rope=D_rope)
     if B == 0:
-        return lambda *arguments: (torch.empty_like(q_nope) if out is None else out, q_nope.new_empty((0, H)).float())
+        return lambda *arguments: _nothing(arguments[0], arguments[6], return_lse)
     _runtime.check_declared("mla_decode", kernel.DOMAIN, B=B)
 
     sm_count = _runtime.sm_count_of(device.index)
@@ -64,19 +64,27 @@ def _prepare(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
     starter = _STARTERS[tiles["schedule"]](shape, seq_lens is not None)
     key = dict(arch=arch, dtype=_DTYPES[dtype], H=H, D_nope=D_nope, D_rope=D_rope, **tiles, split=starter.split)
     run = _kernels.get(**key).bind(device, starter.shapes(D_nope, D_rope))
+    lse_shape = (B, H)
 
-    def launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
+    def launch(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse):
         if scale is None:
             scale = kernel.default_scale(D_nope, D_rope)
         elif not scale > 0:
             raise ValueError(f"mla_decode: scale must be positive, got {scale}")
         if out is None:
             out = torch.empty_like(q_nope)
-        lse = torch.empty((B, H), dtype=torch.float32, device=device)
-        starter.start(run, q_nope, q_pe, kv, seq_lens, out, lse, scale * kernel.LOG2_E)
-        return out, lse
+        scratch = _workspaces.get(device, starter.layout)
+        lse = q_nope.new_empty(lse_shape, dtype=torch.float32) if return_lse else scratch[0]
+        starter.start(run, q_nope, q_pe, kv, seq_lens, out, lse, scratch, scale * kernel.LOG2_E)
+        return (out, lse) if return_lse else out
 
     return launch
+
+
+def _nothing(q_nope, out, return_lse):
+    """The result for no sequences."""
+    out = torch.empty_like(q_nope) if out is None else out
+    return (out, q_nope.new_empty((0, q_nope.shape[1]), dtype=torch.float32)) if return_lse else out
 
 
 class _Plain:
@@ -89,20 +97,20 @@ class _Plain:
         self.ragged = ragged
 
     def shapes(self, D_nope, D_rope):
-        """Of the arguments of the kernel, None for one that is no tensor."""
+        """Of the arguments of the kernel, None for one that is no tensor. Lays out the scratch memory too."""
         B, H = self.B, self.H
         slots = B * self.splits
-        # Lengths that nobody reads, where there are none; and what each split found, with its base-2 LSE.
+        # What each split found, with its base-2 LSE.
         partials = (((slots, H, D_nope), torch.float32), ((slots, H), torch.float32)) if self.split else ()
-        self.layout = (((B,), torch.int32), *partials)
+        # An LSE that nobody asked for, and lengths that are not read where there are none.
+        self.layout = _launching.Layout((((B, H), torch.float32), ((B,), torch.int32), *partials))
         tensors = ((B, H, D_nope), (B, H, D_rope), (B, self.S, D_nope + D_rope), (B,), (B, H, D_nope), (B, H))
         return (*tensors, None, None, *(shape for shape, _ in partials))
 
-    def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
-        unread, *partials = _workspaces.get(lse.device, self.layout)
-        lengths = seq_lens if self.ragged else unread
-        rest = (*partials, self.splits) if self.split else ()
-        run(q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged), *rest)
+    def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, scratch, log2_scale):
+        lengths = seq_lens if self.ragged else scratch[1]
+        splits = (self.splits,) if self.split else ()
+        run((q_nope, q_pe, kv, lengths, out, lse, *scratch[2:]), log2_scale, int(self.ragged), *splits)
 
 
 class _Delayed:
@@ -117,42 +125,75 @@ class _Delayed:
         self.ragged = ragged
 
     def shapes(self, D_nope, D_rope):
-        """Of the arguments of the kernel, None for one that is no tensor."""
+        """Of the arguments of the kernel, None for one that is no tensor. Lays out the scratch memory too."""
         B, H = self.B, self.H
         queries, results = ((B, H, D_nope), (B, H, D_rope), (B, self.S, D_nope + D_rope)), ((B, H, D_nope), (B, H))
-        if not self.split:
-            return (*queries, *results)
         slots = 2 * self.parts
-        # Lengths that nobody reads, where there are none; what each part found, with its base-2 LSE; and the division.
-        self.layout = (
-            ((B,), torch.int32),
+        # What each part found, with its base-2 LSE; and the division of the batch.
+        partials = (
             ((slots, H, D_nope), torch.float32),
             ((slots, H), torch.float32),
             ((B + 1,), torch.int32),
             ((self.parts + 1,), torch.int32),
         )
-        return (*queries, (B,), *results, None, None, *(shape for shape, _ in self.layout[1:]))
-
-    def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, log2_scale):
+        # An LSE that nobody asked for, and lengths that are not read where there are none.
+        pieces = (((B, H), torch.float32), ((B,), torch.int32), *partials)
+        self.layout = _launching.Layout(pieces if self.split else pieces[:1])
         if not self.split:
-            run(q_nope, q_pe, kv, out, lse, log2_scale, self.parts, self.chunk)
+            return (*queries, *results)
+        return (*queries, (B,), *results, None, None, *(shape for shape, _ in partials))
+
+    def start(self, run, q_nope, q_pe, kv, seq_lens, out, lse, scratch, log2_scale):
+        if not self.split:
+            run((q_nope, q_pe, kv, out, lse), log2_scale, self.parts, self.chunk)
             return
-        unread, *scratch = _workspaces.get(lse.device, self.layout)
-        lengths = seq_lens if self.ragged else unread
-        run(q_nope, q_pe, kv, lengths, out, lse, log2_scale, int(self.ragged), *scratch, self.parts)
+        lengths = seq_lens if self.ragged else scratch[1]
+        run((q_nope, q_pe, kv, lengths, out, lse, *scratch[2:]), log2_scale, int(self.ragged), self.parts)
 
 
 _STARTERS = {"plain": _Plain, "delayed": _Delayed}
 
 
-def _dispatch(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
-    """The call as torch sees it, for autograd and tracers."""
+def _dispatch(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse):
+    """The call as torch sees it, for tracers."""
+    message = "mla_decode: this kernel has no backward; call it under torch.no_grad() or on detached tensors"
+    _launching.check_no_grad(message, (q_nope, q_pe, kv, out))
     if out is None:
-        return _op(q_nope, q_pe, kv, seq_lens, scale, num_split)
-    return out, _op_out(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
+        out, lse = _op(q_nope, q_pe, kv, seq_lens, scale, num_split)
+    else:
+        lse = _op_out(q_nope, q_pe, kv, seq_lens, scale, num_split, out)
+    return (out, lse) if return_lse else out
 
 
-_launch = _launching.Launcher(_prepare, _dispatch)
+def _signature(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse):
+    """What decides how a call is launched; None where autograd takes part."""
+    if torch.is_grad_enabled() and (q_nope.requires_grad or q_pe.requires_grad or kv.requires_grad):
+        return None
+    return (
+        type(q_nope),
+        q_nope.shape,
+        q_nope.dtype,
+        q_nope.get_device(),
+        q_nope.is_contiguous(),
+        type(q_pe),
+        q_pe.shape,
+        q_pe.dtype,
+        q_pe.get_device(),
+        q_pe.is_contiguous(),
+        type(kv),
+        kv.shape,
+        kv.dtype,
+        kv.get_device(),
+        kv.is_contiguous(),
+        seq_lens if seq_lens is None else _launching.described(seq_lens),
+        out if out is None else _launching.described(out),
+        type(scale),
+        num_split,
+        return_lse,
+    )
+
+
+_launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
 @torch.library.custom_op("tilegen_8e08f2a488db::mla_decode", mutates_args=())
@@ -164,7 +205,7 @@ def _op(
     scale: float | None,
     num_split: int | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, None)
+    return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, None, True)
 
 
 @_op.register_fake
@@ -182,7 +223,7 @@ def _op_out(
     num_split: int | None,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, out)[1]
+    return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, out, True)[1]
 
 
 @_op_out.register_fake

@@ -32,8 +32,6 @@ def _path(x, gamma, out):
         return rms_norm_wide_eager, "plain torch: `x` is not on a GPU"
     if x.dtype not in DTYPES:
         return rms_norm_wide_eager, "plain torch: the kernel is for float16 and bfloat16"
-    if torch.is_grad_enabled() and (x.requires_grad or gamma.requires_grad):
-        return rms_norm_wide_eager, "plain torch: a gradient is wanted, and the kernel has no backward"
     M, C = x.shape if x.ndim == 2 else _runtime.flattened(x)
     if _runtime.arch_of(x.get_device()) not in kernel.ARCHES:
         return rms_norm_wide_eager, "plain torch: the kernel is for sm_90a and sm_80"

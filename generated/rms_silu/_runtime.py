@@ -60,7 +60,7 @@ def tilelang_target(arch):
     return {"kind": "hip", "mcpu": arch} if arch.startswith("gfx") else {"kind": "cuda", "arch": arch}
 
 
-def check_tensor(op, name, tensor, shape, dtypes, device=None, alignment=16):
+def check_tensor(op, name, tensor, shape, dtypes, device=None):
     """Raises unless ``tensor`` is a contiguous CUDA tensor with one of ``dtypes`` and of ``shape``.
 
     In ``shape`` None stands for any extent, and a leading ... for any axes.
@@ -82,8 +82,6 @@ def check_tensor(op, name, tensor, shape, dtypes, device=None, alignment=16):
             f"{op}: `{name}` has strides {tensor.stride()}; the kernel reads it row by row, so it must be contiguous: "
             f"pass {name}.contiguous()"
         )
-    if tensor.data_ptr() % alignment:
-        raise ValueError(f"{op}: `{name}` starts at an address that is not a multiple of {alignment} bytes")
 
 
 def _fits(got, want):

@@ -14,10 +14,10 @@ def rms_silu(x, gamma, *, out=None):
     x: (..., C), float16 or bfloat16; leading axes are flattened to M
     gamma: (C,), float16 or bfloat16
     out: (..., C), float16 or bfloat16, where to write y; allocated if None. It may be x itself.
-    Returns y. All tensors are contiguous, on one GPU of sm_90a, sm_80.
+    Returns y, whose gradient comes from plain torch. All tensors are contiguous, on one GPU of sm_90a, sm_80.
 
     Raises TypeError for a wrong dtype; ValueError for a wrong shape, stride or device, or a width outside the declared
-    domain; RuntimeError where autograd would need a backward, or for another GPU.
+    domain; RuntimeError for another GPU, or where autograd would have to follow `out`.
     """
     if torch.compiler.is_compiling():
         return _dispatch(x, gamma, out)
@@ -43,7 +43,7 @@ def _prepare(x, gamma, out):
     def launch(x, gamma, out):
         if out is None:
             out = torch.empty_like(x)
-        run(x, gamma, out)
+        run((x, gamma, out))
         return out
 
     return launch
@@ -53,11 +53,32 @@ def _dispatch(x, gamma, out):
     """The call as torch sees it, for autograd and tracers."""
     if out is None:
         return _op(x, gamma)
+    message = "rms_silu: autograd cannot follow a result that is written to out; leave it away"
+    _launching.check_no_grad(message, (x, gamma, out))
     _op_out(x, gamma, out)
     return out
 
 
-_launch = _launching.Launcher(_prepare, _dispatch)
+def _signature(x, gamma, out):
+    """What decides how a call is launched; None where autograd takes part."""
+    if torch.is_grad_enabled() and (x.requires_grad or gamma.requires_grad):
+        return None
+    return (
+        type(x),
+        x.shape,
+        x.dtype,
+        x.get_device(),
+        x.is_contiguous(),
+        type(gamma),
+        gamma.shape,
+        gamma.dtype,
+        gamma.get_device(),
+        gamma.is_contiguous(),
+        out if out is None else _launching.described(out),
+    )
+
+
+_launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
 @torch.library.custom_op("tilegen_1ee46b72f768::rms_silu", mutates_args=())
@@ -70,9 +91,23 @@ def _(x, gamma):
     return torch.empty_like(x, dtype=x.dtype)
 
 
+def _backward(ctx, grad):
+    from .dispatch import rms_silu_eager
+
+    return _launching.differentiate(rms_silu_eager, ctx, grad)
+
+
+_op.register_autograd(_backward, setup_context=_launching.remember)
+
+
 @torch.library.custom_op("tilegen_1ee46b72f768::rms_silu_out", mutates_args=("out",))
 def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(x, gamma, out)
+
+
+@_op_out.register_fake
+def _(x, gamma, out):
+    return None
 
 
 def rms_silu_kernel_source(M, C, dtype="float16", arch=None):

@@ -37,8 +37,6 @@ def _path(x, gamma, out):
         return rms_silu_eager, "plain torch: `x` is not on a GPU"
     if x.dtype not in DTYPES:
         return rms_silu_eager, "plain torch: the kernel is for float16 and bfloat16"
-    if torch.is_grad_enabled() and (x.requires_grad or gamma.requires_grad):
-        return rms_silu_eager, "plain torch: a gradient is wanted, and the kernel has no backward"
     M, C = x.shape if x.ndim == 2 else _runtime.flattened(x)
     for preferred in PREFERRED:
         if preferred.where(M, C) and preferred.is_there():

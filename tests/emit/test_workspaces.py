@@ -1,5 +1,6 @@
 """The workspaces of generated kernels: one for each stream, zero counters, and none kept from a graph capture."""
 
+import functools
 import threading
 import types
 
@@ -9,9 +10,15 @@ import torch
 CPU = torch.device("cpu")
 
 
-def layout(slots, rows, columns):
+@pytest.fixture
+def layout(launching):
     """Partial sums, and a counter for every two of them."""
-    return ((slots, rows, columns), torch.float32), ((slots // 2,), torch.int32)
+
+    @functools.cache
+    def make(slots, rows, columns):
+        return launching.Layout((((slots, rows, columns), torch.float32), ((slots // 2,), torch.int32)))
+
+    return make
 
 
 @pytest.fixture
@@ -28,7 +35,7 @@ def cuda(monkeypatch, launching):
     return state
 
 
-def test_launches_of_one_stream_share_a_workspace_and_those_of_two_do_not(cuda, launching):
+def test_launches_of_one_stream_share_a_workspace_and_those_of_two_do_not(cuda, launching, layout):
     workspaces = launching.Workspaces()
     partial, arrived = workspaces.get(CPU, layout(8, 4, 4))
     again = workspaces.get(CPU, layout(8, 4, 4))
@@ -40,7 +47,7 @@ def test_launches_of_one_stream_share_a_workspace_and_those_of_two_do_not(cuda, 
     assert counters.data_ptr() != arrived.data_ptr()
 
 
-def test_shapes_of_one_stream_share_memory(cuda, launching):
+def test_shapes_of_one_stream_share_memory(cuda, launching, layout):
     workspaces = launching.Workspaces()
     wide, counters = workspaces.get(CPU, layout(8, 16, 4))
     small, fewer = workspaces.get(CPU, layout(4, 4, 4))
@@ -48,7 +55,7 @@ def test_shapes_of_one_stream_share_memory(cuda, launching):
     assert fewer.data_ptr() == counters.data_ptr()
 
 
-def test_a_workspace_that_grows_starts_with_zero_counters(cuda, launching):
+def test_a_workspace_that_grows_starts_with_zero_counters(cuda, launching, layout):
     workspaces = launching.Workspaces()
     workspaces.get(CPU, layout(4, 2, 2))
     partial, arrived = workspaces.get(CPU, layout(64, 8, 8))
@@ -56,7 +63,7 @@ def test_a_workspace_that_grows_starts_with_zero_counters(cuda, launching):
     assert arrived.tolist() == [0] * 32
 
 
-def test_a_captured_launch_takes_memory_of_its_graph(cuda, launching):
+def test_a_captured_launch_takes_memory_of_its_graph(cuda, launching, layout):
     workspaces = launching.Workspaces()
     kept, _ = workspaces.get(CPU, layout(8, 4, 4))
     cuda.capturing = True
@@ -68,7 +75,7 @@ def test_a_captured_launch_takes_memory_of_its_graph(cuda, launching):
     assert workspaces.get(CPU, layout(8, 4, 4))[0].data_ptr() == kept.data_ptr()
 
 
-def test_each_thread_has_a_workspace_of_its_own(cuda, launching):
+def test_each_thread_has_a_workspace_of_its_own(cuda, launching, layout):
     workspaces = launching.Workspaces()
     here, _ = workspaces.get(CPU, layout(8, 4, 4))
     found = []

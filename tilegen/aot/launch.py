@@ -29,6 +29,8 @@ class Parameter:
     """For a dim: which parameter it is an extent of ..."""
     axis: int = -1
     """... and which extent."""
+    alignment: int = 1
+    """Bytes that the address of a tensor is a multiple of."""
 
     @property
     def c_name(self) -> str:
@@ -78,7 +80,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Launch:
-    """Everything that one call does, in order."""
+    """Everything that one call does, in order. Parameters: tensors, then scalars, then dims."""
 
     parameters: tuple[Parameter, ...]
     tensor_maps: tuple[TensorMap, ...]
@@ -149,20 +151,28 @@ def _launched_below(node: Any, kernels: set[str]) -> list[str]:
 
 
 def _parameters(prim_func: Any) -> list[Parameter]:
-    """Arguments of the prim_func in their order, then its dynamic dims as they first appear in a shape."""
+    """The tensors of the prim_func in their order, its scalars, then its dynamic dims as they first appear in a shape."""
     found: list[Parameter] = []
+    scalars: list[Parameter] = []
     dims: list[Parameter] = []
-    for index, param in enumerate(prim_func.params):
+    for param in prim_func.params:
         buffer = prim_func.buffer_map.get(param)
         if buffer is None:
-            found.append(Parameter(str(param.name), "scalar", _scalar(param)))
+            scalars.append(Parameter(str(param.name), "scalar", _scalar(param)))
             continue
-        found.append(Parameter(str(buffer.name), "pointer", "CUdeviceptr"))
+        index = len(found)
+        found.append(Parameter(str(buffer.name), "pointer", "CUdeviceptr", alignment=_alignment(buffer)))
         for axis, extent in enumerate(buffer.shape):
             if type(extent).__name__ == "Var" and str(extent.name) not in {dim.name for dim in dims}:
                 dims.append(Parameter(str(extent.name), "dim", _scalar(extent), index, axis))
-    scalars = {parameter.name for parameter in found}
-    return found + [dim for dim in dims if dim.name not in scalars]
+    given = {scalar.name for scalar in scalars}
+    return [*found, *scalars, *(dim for dim in dims if dim.name not in given)]
+
+
+def _alignment(buffer: Any) -> int:
+    """Rows are read by 16 bytes and by TMA; a list of integers, such as lengths, is read one by one."""
+    dtype = str(buffer.dtype)
+    return int(dtype.removeprefix("int")) // 8 if len(buffer.shape) == 1 and dtype in ("int32", "int64") else 16
 
 
 def _scalar(variable: Any) -> str:

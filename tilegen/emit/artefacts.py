@@ -24,6 +24,7 @@ SOURCES = (
     "api.py",
     "dispatch.py",
     "kernel.py",
+    "module.py",
     "reference.py",
 )
 
@@ -62,7 +63,7 @@ def kernel_folder(
         "spec": spec_entry(spec),
         "tilegen": __version__,
         "tilelang": TILELANG_VERSION,
-        "files": {name: sha256(files[name]) for name in SOURCES},
+        "files": {name: sha256(files[name]) for name in SOURCES if name in files},
         "lowering": lowering,
         "outputs": output_cases,
     }

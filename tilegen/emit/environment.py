@@ -34,6 +34,7 @@ def environment() -> ImmutableSandboxedEnvironment:
         all_text=layout.all_text,
         condition_text=layout.condition_text,
         domain_entry=layout.domain_entry,
+        given_tolerance=layout.given_tolerance,
         list_text=layout.list_text,
         mapping_text=layout.mapping_text,
         shapes_text=layout.shapes_text,

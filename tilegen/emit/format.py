@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Tolerance
 
 WIDTH = 120
 
@@ -42,6 +46,14 @@ def mapping_text(head: str, pairs: Sequence[tuple[str, str]], indent: int) -> st
         return flat
     inner = " " * (indent + 4)
     return f"{head}{{\n" + "".join(f'{inner}"{name}": {value},\n' for name, value in pairs) + " " * indent + "}"
+
+
+def given_tolerance(tolerance: Tolerance, name: str) -> str:
+    """The tolerance that a spec gives, for the tensor ``name``: absolute and relative part, or the one that it gives."""
+    parts = [] if tolerance.atol is None else [repr(float(tolerance.atol))]
+    if tolerance.rtol is None:
+        return f"torch.full_like({name}, {parts[0]})"
+    return " + ".join([*parts, f"{float(tolerance.rtol)!r} * {name}.abs()"])
 
 
 def sum_text(head: str, expression: str, indent: int) -> str:

@@ -53,9 +53,12 @@ def render(spec: Spec) -> Rendering:
         "dispatch.py": render_template("shared/dispatch.jinja", context),
         "reference.py": render_template(f"{folder}/reference.py.jinja", context),
         f"test_{spec.kernel}.py": render_template(f"{folder}/test.py.jinja", context),
+        f"test_{spec.kernel}_in_torch.py": render_template("shared/test_torch.jinja", context),
         "__init__.py": render_template("shared/init.jinja", context),
         **{name: support(name.removeprefix("_")) for name in SUPPORT},
     }
+    if context["module"]:
+        files["module.py"] = render_template(f"{folder}/module.jinja", context)
     return Rendering(spec.kernel, {name: _tidy(text) for name, text in files.items()})
 
 

@@ -76,7 +76,7 @@ class GpuBench(Compiler):
         import torch
 
         api, kernel, bench = self.modules.api, self.modules.kernel, self.modules.bench
-        launcher = type(api._launch)(api._launch._prepare, api._launch._dispatch)
+        launcher = api._launch.fresh()
 
         def call() -> Any:
             api._launch = launcher

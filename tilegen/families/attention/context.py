@@ -31,6 +31,13 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     return {
         "title": f"{spec.kernel}: MLA decode, one query a sequence over a latent cache; B and S dynamic.",
         "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up"),
+        "module": None,
+        "launched": {
+            "arguments": ["q_nope", "q_pe", "kv", "seq_lens", "scale", "num_split", "out", "return_lse"],
+            "tensors": ["q_nope", "q_pe", "kv"],
+            "options": ["seq_lens", "out"],
+            "others": ["type(scale)", "num_split", "return_lse"],
+        },
         "dispatch": _dispatch(),
         "accum": compute.accum,
         "scale": formula_to_torch(compute.scale.expr, {}),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.expr import formula_to_tilelang, formula_to_torch, free_names, to_python
 from tilegen.families.declarations import dtype_text, shape_text
 from tilegen.families.gemm.operands import epilogue_scalars, epilogue_tensors, is_transposed
+from tilegen.families.module import class_name, start_values
 from tilegen.plan.instances import listed_values, static_shapes
 
 if TYPE_CHECKING:
@@ -86,6 +87,18 @@ def _api(spec: Spec, extra: tuple[Tensor, ...]) -> dict[str, Any]:
     called_with = [*inputs, *(scalar.name for scalar in scalars)]
     return {
         "inputs": inputs,
+        "module": None if is_transposed(spec, "a") else class_name(spec.kernel),
+        "module_inputs": ["a", *(n for n, kind in kinds.items() if kind != "N"), *(scalar.name for scalar in scalars)],
+        "parameters_at_start": start_values(
+            spec.compute.c.expr,  # type: ignore[attr-defined]
+            [name for name, kind in kinds.items() if kind == "N"],
+            "acc",
+        ),
+        "parameter_dtypes": {
+            tensor.name: "dtype" if dtype_text(spec, tensor, "a") == "dtype" else f"torch.{spec.dtypes(tensor.name)[0]}"
+            for tensor in extra
+        },
+        "launched": {"arguments": [*called_with, "out"], "tensors": inputs, "options": ["out"], "others": []},
         "called_with": called_with,
         "dispatch": {
             "first": "a",
@@ -184,7 +197,8 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
     }
     rest = epilogue_parameters(spec)[1 + len(extra) :]
     return {
-        "passed_to_kernel": _passed(spec, own),
+        "passed_tensors": _passed(spec, own)[0],
+        "passed_scalars": _passed(spec, own)[1],
         "passed_shapes": [shape_text(spec.tensor(name)) for name in ("a", "b", *(t.name for t in extra), "c")],
         "takes_blocks": any(schedule != "plain" for schedule in own),
         "takes_workspace": any(schedule in WORKSPACE for schedule in own),
@@ -202,12 +216,12 @@ def _schedules(spec: Spec, own: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _passed(spec: Spec, own: Mapping[str, Any]) -> list[str]:
-    """What the public function passes to a kernel, in the order of :func:`_arguments`."""
-    found = ["a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "out"]
-    found += ["*scratch"] if any(schedule in WORKSPACE for schedule in own) else []
-    found += [scalar.name for scalar in epilogue_scalars(spec)]
-    return found + (["*grid"] if any(schedule != "plain" for schedule in own) else [])
+def _passed(spec: Spec, own: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """What the public function passes to a kernel: its tensors, and its scalars."""
+    tensors = ["a", "b", *(tensor.name for tensor in epilogue_tensors(spec)), "out"]
+    tensors += ["*scratch"] if any(schedule in WORKSPACE for schedule in own) else []
+    scalars = [scalar.name for scalar in epilogue_scalars(spec)]
+    return tensors, scalars + (["*grid"] if any(schedule != "plain" for schedule in own) else [])
 
 
 def _arguments(spec: Spec, schedule: str) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.emit.format import values_text
 from tilegen.expr import formula_to_tilelang, formula_to_torch, repeated_terms, to_python
 from tilegen.families.declarations import dtype_text, shape_text
+from tilegen.families.module import class_name, start_values
 from tilegen.families.row_norm.plan import STATISTICS, column_tensors, has_row_layout, inputs, vector
 from tilegen.plan.build import dtype_bindings
 from tilegen.plan.instances import listed_values
@@ -224,6 +225,14 @@ def _api(spec: Spec, read: tuple[Tensor, ...]) -> dict[str, Any]:
     out = spec.tensor("y")
     return {
         "inputs": names,
+        "module": class_name(spec.kernel),
+        "module_inputs": [name for name, kind in kinds.items() if kind != "C"],
+        "parameters_at_start": start_values(
+            spec.compute.y.expr,  # type: ignore[attr-defined]
+            [name for name, kind in kinds.items() if kind == "C"],
+            "x",
+        ),
+        "launched": {"arguments": [*names, "out"], "tensors": names, "options": ["out"], "others": []},
         "typed_inputs": ", ".join(f"{name}: torch.Tensor" for name in names),
         "described": {**words, "y": f"(..., C), {' or '.join(spec.dtypes('y'))}"},
         "check_shape": {name: check[kind] for name, kind in kinds.items()},
