@@ -109,7 +109,7 @@ def said(spec: bytes) -> str:
     return f"{verdict.proved} {verdict.refuted} {verdict.undecided}\n{render_text(verdict.diagnostics)}"
 
 
-SETTINGS = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS
@@ -152,7 +152,7 @@ def forgotten() -> None:
     domain_over.cache_clear()
 
 
-@settings(SETTINGS, max_examples=25)
+@settings(SETTINGS, max_examples=12)
 @given(st.one_of(gemms(), norms()), st.randoms(use_true_random=False))
 def test_the_order_of_rules_changes_nothing(spec: bytes, random: Random) -> None:
     forgotten()
@@ -165,7 +165,7 @@ def test_the_order_of_rules_changes_nothing(spec: bytes, random: Random) -> None
         assert outcome(spec) == before
 
 
-@settings(SETTINGS, max_examples=20)
+@settings(SETTINGS, max_examples=10)
 @given(st.one_of(gemms(), norms()), st.one_of(gemms(), norms()))
 def test_what_was_checked_before_changes_nothing(spec: bytes, other: bytes) -> None:
     forgotten()
@@ -219,7 +219,7 @@ def tightened(draw: st.DrawFn) -> tuple[bytes, bytes]:
     return spec(rows, whole), spec(min(rows, fewer), {"min": cut_low, "max": high, "multiple_of": cut_step})
 
 
-@settings(SETTINGS, max_examples=40)
+@settings(SETTINGS, max_examples=25)
 @given(tightened())
 def test_tightening_a_domain_never_turns_proved_into_refuted(pair: tuple[bytes, bytes]) -> None:
     try:

@@ -122,4 +122,4 @@ def _specs() -> Iterator[tuple[str, str]]:
     for index in range(6):
         name = f"decode_{index}"
         latent = (256, 512)[index % 2]
-        yield name, DECODE.format(name=name, b=64 * (1 + index), h=16 * (1 + index), latent=latent)
+        yield name, DECODE.format(name=name, b=1024 * (1 + index), h=16 * (1 + index), latent=latent)

@@ -78,6 +78,8 @@ def _diagnostic(
     mends = Mends((), ())
     if mend and severity in (Severity.ERROR, Severity.SLOW) and not rule.over_spec:
         mends = nearest_legal(spec, first)
+    if mends.conflict:
+        notes.insert(1, "cannot hold together: " + ", ".join(f"{p} = {first.case.tiles[p]}" for p in mends.conflict))
     return Diagnostic(
         code=rule.code,
         name=rule.name,
@@ -93,9 +95,13 @@ def _diagnostic(
 
 
 def _related(spec: Spec, result: Result, at: str, mends: Mends) -> Iterator[str]:
-    """The other lines of the conflict: those that could end it alone, or all that take part where none could."""
+    """The other lines of the conflict: a minimal set of lines that cannot hold together; else those that could end it
+    alone, or all that take part where none could.
+    """
     candidates = [path for path in result.obligation.related if path != result.obligation.at]
-    if mends.parameters:
+    if mends.conflict:
+        candidates = [path for path in candidates if path.removeprefix("tile.") in mends.conflict]
+    elif mends.parameters:
         candidates = [path for path in candidates if path.removeprefix("tile.") in mends.parameters]
     for path in candidates:
         found = located(spec, path, result)

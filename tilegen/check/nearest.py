@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
@@ -28,13 +28,19 @@ RELATED_TRIES = 10
 PAIR_TRIES = 4
 """The same where two parameters must change."""
 
+COMBINATIONS = 64
+"""Combinations of values tried while a conflict is made small."""
+
 
 @dataclass(frozen=True)
 class Mends:
-    """``lines`` are the help; ``parameters`` those any one of which could end the conflict alone."""
+    """``lines`` are the help; ``parameters`` those any one of which could end the conflict alone. ``conflict`` are
+    the parameters whose values cannot hold together, at least two, or none.
+    """
 
     lines: tuple[str, ...]
     parameters: tuple[str, ...]
+    conflict: tuple[str, ...] = ()
 
 
 def nearest_legal(spec: Spec, result: Result) -> Mends:
@@ -43,12 +49,13 @@ def nearest_legal(spec: Spec, result: Result) -> Mends:
     """
     if result.obligation.parameter is None:
         return Mends((), ())
-    found = _Search(spec, result, may_be_slow=False).mends()
-    if found.parameters or result.severity is not Severity.ERROR:
-        return found
-    slower = _Search(spec, result, may_be_slow=True)
-    found = slower.mends()
-    return found if found.parameters else slower.pair() or found
+    search = _Search(spec, result, may_be_slow=False)
+    found = search.mends()
+    if not found.parameters and result.severity is Severity.ERROR:
+        search = _Search(spec, result, may_be_slow=True)
+        found = search.mends()
+        found = found if found.parameters else search.pair() or found
+    return replace(found, conflict=search.conflict(found.parameters)) if result.severity is Severity.ERROR else found
 
 
 class _Search:
@@ -106,6 +113,24 @@ class _Search:
                 if self._legal({first: a, second: b}):
                     return Mends((f"the nearest legal pair is {first} = {a} with {second} = {b}",), ())
         return None
+
+    def conflict(self, enders: Collection[str]) -> tuple[str, ...]:
+        """A minimal set of the parameters whose values cannot hold together: one after the other is let go, and stays away
+        where even then no values near its own are legal. ``enders`` are known to end the conflict alone. Empty where
+        letting all of them go does not help, or one value is at fault alone.
+        """
+        free: list[str] = []
+        for name in reversed(self.names):
+            if name not in enders and not self._some_legal((*free, name)):
+                free.append(name)
+        kept = tuple(name for name in self.names if name not in free)
+        return kept if len(kept) > 1 else ()
+
+    def _some_legal(self, names: Sequence[str]) -> bool:
+        if len(names) == 1:
+            return False  # looked for already, and further away
+        choices = itertools.islice(itertools.product(*map(self._around, names)), COMBINATIONS)
+        return any(self._legal(dict(zip(names, values, strict=True))) for values in choices)
 
     def _around(self, name: str) -> list[int]:
         return [*self._down(name, PAIR_TRIES), *self._up(name, PAIR_TRIES)]
