@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, symbol
+from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, native, substitute, symbol
 from tilegen.families.row_norm.two_pass import two_pass
 from tilegen.lowering.legal import is_power_of_two
-from tilegen.lowering.reduction import row_layout, row_reduce_ok
+from tilegen.lowering.reduction import inferred_lanes
 from tilegen.lowering.shared_memory import workspace_bytes
 from tilegen.plan.model import (
     ITEMSIZE,
@@ -124,7 +124,7 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
             *_global(spec, dtypes),
             *_fragments(spec, dtypes, block_m, width, own_layout),
             *(_columns(spec, dtypes, width) if tiles["preload"] else ()),
-            *_workspaces(spec, tiles, dtypes, width),
+            *_workspaces(spec, tiles, dtypes, at_only_size(spec, width)),
         ),
         body=_program(spec, block_m, width),
         row_passes=(rows,) if own_layout else (),
@@ -160,10 +160,13 @@ def _lanes(tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> 
         return int(block_c) // vector(dtypes)
     if not (isinstance(rows, int) and isinstance(threads, int) and isinstance(width, int)):
         return None
-    itemsize = ITEMSIZE[dtypes["x"]]
-    if not row_reduce_ok(rows, width, threads, itemsize):
-        return 1  # each thread holds whole rows
-    return min(row_layout(rows, width, threads, itemsize).lanes, threads)
+    return inferred_lanes(rows, width, threads, ITEMSIZE[dtypes["x"]])
+
+
+def at_only_size(spec: Spec, size: Size) -> Size:
+    """A size as a number where the spec lists one row length alone."""
+    values = spec.dim("C").values if spec.dim("C").is_listed else ()
+    return native(substitute(size, {"C": values[0]})) if len(values) == 1 and not isinstance(size, int) else size
 
 
 def _workspaces(spec: Spec, tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> tuple[Buffer, ...]:

@@ -31,7 +31,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Agent:
+class SimulatedRole:
     """A role as it is simulated. ``loads_block``: it does nothing else while it loads."""
 
     name: str
@@ -42,29 +42,29 @@ class Agent:
     """Steps that its loads run ahead of its products, where one role does both."""
 
 
-def agents(sized: SizedPlan, kernel: KernelPlan) -> list[Agent]:
+def simulated_roles(sized: SizedPlan, kernel: KernelPlan) -> list[SimulatedRole]:
     threads = sized.number(kernel.launch.threads)
     if kernel.roles:
         return [
-            Agent(role.name, f"{sized.number(role.threads)} threads", ops, _only_loads(kernel, ops))
+            SimulatedRole(role.name, f"{sized.number(role.threads)} threads", ops, _only_loads(kernel, ops))
             for role, ops in kernel.programs()
         ]
     loop = main_loop(kernel, kernel.body)
     if loop is None or loop.kind is not LoopKind.PIPELINED:
-        return [Agent("all threads", f"{threads} threads", kernel.body, True)]
+        return [SimulatedRole("all threads", f"{threads} threads", kernel.body, True)]
     if kernel.launch.producer_threads == 0 and not sized.plan.target.copy.cp_async_bytes:
         # Nothing to pipeline with: the loop runs as written.
-        return [Agent("all threads", f"{threads} threads", kernel.body, True)]
+        return [SimulatedRole("all threads", f"{threads} threads", kernel.body, True)]
     if kernel.launch.producer_threads == 0:
         stages = sized.least(loop.stages)
-        return [Agent("all threads", f"{threads} threads", kernel.body, False, max(1, stages - 1))]
+        return [SimulatedRole("all threads", f"{threads} threads", kernel.body, False, max(1, stages - 1))]
     produce = Loop(loop.kind, loop.variable, loop.trips, tuple(op for op in loop.body if _is_load(kernel, op)))
     consume = Loop(loop.kind, loop.variable, loop.trips, tuple(op for op in loop.body if not _is_load(kernel, op)))
     rest = tuple(consume if op is loop else op for op in kernel.body)
     producers = sized.number(kernel.launch.producer_threads)
     return [
-        Agent("consumers", f"{threads} threads", rest, True),
-        Agent("producer", f"{producers} threads, TileLang's", (produce,), True),
+        SimulatedRole("consumers", f"{threads} threads", rest, True),
+        SimulatedRole("producer", f"{producers} threads, TileLang's", (produce,), True),
     ]
 
 
@@ -120,13 +120,15 @@ def steps_drawn(sized: SizedPlan, loop: Loop | None, stages: int) -> int:
     return wanted if trips is None else max(1, min(wanted, trips))
 
 
-def script(sized: SizedPlan, kernel: KernelPlan, role: int, agent: Agent, drawn: int, stages: int) -> list[Item]:
+def script(
+    sized: SizedPlan, kernel: KernelPlan, role: int, simulated: SimulatedRole, drawn: int, stages: int
+) -> list[Item]:
     """The phases of a role in order, with the steps that they belong to."""
     items: list[Item] = []
     straight: list[Op] = []
 
     def flush(step: int) -> None:
-        items.extend(_beside(sized, kernel, role, agent, tuple(straight), step, stages))
+        items.extend(_beside(sized, kernel, role, simulated, tuple(straight), step, stages))
         straight.clear()
 
     def walk(ops: tuple[Op, ...], first: int) -> int:
@@ -140,7 +142,7 @@ def script(sized: SizedPlan, kernel: KernelPlan, role: int, agent: Agent, drawn:
             assert isinstance(op, Loop)
             if main is op:
                 for turn in range(drawn):
-                    items.extend(_step(sized, kernel, role, agent, op.body, step + turn, stages))
+                    items.extend(_step(sized, kernel, role, simulated, op.body, step + turn, stages))
                 step += drawn
             else:
                 turns = 2 if is_drawn_twice(sized, kernel, op) else 1
@@ -149,17 +151,23 @@ def script(sized: SizedPlan, kernel: KernelPlan, role: int, agent: Agent, drawn:
         flush(step)
         return step
 
-    walk(agent.ops, 0)
+    walk(simulated.ops, 0)
     return items
 
 
 def _beside(
-    sized: SizedPlan, kernel: KernelPlan, role: int, agent: Agent, ops: tuple[Op, ...], step: int, stages: int
+    sized: SizedPlan,
+    kernel: KernelPlan,
+    role: int,
+    simulated: SimulatedRole,
+    ops: tuple[Op, ...],
+    step: int,
+    stages: int,
 ) -> list[Item]:
     """The phases of operations beside the loop. Where there are products among them they are one step written out: what
     comes before its last product belongs to the step, and the loads of later steps are left out.
     """
-    found = _step(sized, kernel, role, agent, ops, step, stages)
+    found = _step(sized, kernel, role, simulated, ops, step, stages)
     rings = set(_rings(kernel))
     found = [item for item in found if item.phase.kind != "load" or not rings.intersection(item.phase.tiles)]
     last = max((at for at, item in enumerate(found) if item.phase.kind == "product"), default=-1)
@@ -186,7 +194,13 @@ def is_drawn_twice(sized: SizedPlan, kernel: KernelPlan, loop: Loop) -> bool:
 
 
 def _step(
-    sized: SizedPlan, kernel: KernelPlan, role: int, agent: Agent, ops: tuple[Op, ...], step: int, stages: int
+    sized: SizedPlan,
+    kernel: KernelPlan,
+    role: int,
+    simulated: SimulatedRole,
+    ops: tuple[Op, ...],
+    step: int,
+    stages: int,
 ) -> list[Item]:
     """One turn of the main loop, or what stands beside it. A product whose accumulator an earlier phase of the turn has used
     up is of the next step; a load that follows the products of its stage fills that stage again.
@@ -196,7 +210,7 @@ def _step(
     multiplied = False
     reduced = {op.src for op, _ in flat(ops) if isinstance(op, Reduce)}
     ordered = phases(sized, kernel, ops, _word(kernel, ops))
-    if agent.ahead and stages == 1:
+    if simulated.ahead and stages == 1:
         # One buffer: `cp.async` fills it again after its last reader.
         ordered.sort(key=lambda phase: phase.kind == "load")
     for phase in ordered:
@@ -207,8 +221,8 @@ def _step(
         elif phase.kind == "compute":
             used |= reduced
         elif phase.kind == "load":
-            at = step + stages if multiplied else step + agent.ahead
-        found.append(Item(role, phase, at, asynchronous=phase.kind == "load" and not agent.loads_block))
+            at = step + stages if multiplied else step + simulated.ahead
+        found.append(Item(role, phase, at, asynchronous=phase.kind == "load" and not simulated.loads_block))
     return found
 
 

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.plan.model import Loop
-from tilegen.review.page.scripts import Agent, Item, agents, is_drawn_twice, main_loop, script, stages_of, steps_drawn
+from tilegen.review.page.scripts import (
+    Item,
+    SimulatedRole,
+    is_drawn_twice,
+    main_loop,
+    script,
+    simulated_roles,
+    stages_of,
+    steps_drawn,
+)
 from tilegen.review.page.simulation import link, run
 
 if TYPE_CHECKING:
@@ -91,11 +100,11 @@ class Timeline:
 
 def timeline(sized: SizedPlan, kernel: KernelPlan) -> Timeline | None:
     """The timeline of a kernel; None where the plan has no tile operations."""
-    roles = agents(sized, kernel)
+    roles = simulated_roles(sized, kernel)
     loop = main_loop(kernel, kernel.body)
     stages = stages_of(sized, kernel, loop)
     drawn = steps_drawn(sized, loop, stages)
-    scripts = [script(sized, kernel, at, agent, drawn, stages) for at, agent in enumerate(roles)]
+    scripts = [script(sized, kernel, at, simulated, drawn, stages) for at, simulated in enumerate(roles)]
     items = [item for script in scripts for item in script]
     if not items:
         return None
@@ -106,8 +115,8 @@ def timeline(sized: SizedPlan, kernel: KernelPlan) -> Timeline | None:
     run(scripts, scale)
     length = max(item.end for item in items)
     lanes = tuple(
-        Lane(agent.name, agent.note, tuple(_task(item) for item in script if not item.asynchronous))
-        for agent, script in zip(roles, scripts, strict=True)
+        Lane(simulated.name, simulated.note, tuple(_task(item) for item in script if not item.asynchronous))
+        for simulated, script in zip(roles, scripts, strict=True)
     )
     return Timeline(
         lanes,
@@ -136,7 +145,7 @@ def _task(item: Item) -> Task:
     return Task(item.phase.kind, item.phase.label, item.step, round(item.start, 3), round(item.end, 3))
 
 
-def _stage_lanes(roles: list[Agent], items: list[Item], stages: int) -> tuple[Lane, ...]:
+def _stage_lanes(roles: list[SimulatedRole], items: list[Item], stages: int) -> tuple[Lane, ...]:
     """What each stage holds: a step while it is loaded, and from then on until it was read."""
     loads = [item for item in items if item.phase.kind == "load" and item.step is not None]
     loaders = sorted({item.role for item in loads})
