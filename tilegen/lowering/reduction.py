@@ -87,3 +87,28 @@ def _laid_out(rows: int, columns: int, threads: int, itemsize: int, vector_bytes
     lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
     sharing = min(lanes, threads)
     return fragment_tile_ok(rows, columns, threads) and lanes % sharing == 0 and threads % sharing == 0
+
+
+def inferred_lanes(rows: int, columns: int, threads: int, itemsize: int) -> int:
+    """Threads that share a row where TileLang lays the tile out by itself; 1 where each holds whole rows.
+
+    Where the widest vector does not come out even, a narrower one may that deals a row to all of the block: it is taken
+    where rows are fewer than threads, for whole rows would be held several times.
+    """
+    if row_reduce_ok(rows, columns, threads, itemsize):
+        return min(row_layout(rows, columns, threads, itemsize).lanes, threads)
+    dealt = columns % threads == 0 and rows < threads and is_power_of_two(threads)
+    return threads if dealt else 1
+
+
+MOST_SIDE_BY_SIDE = 4
+"""Warps along a row that may hold more than one instruction of 8 columns each."""
+
+
+def accumulator_reduction_ok(n_warp: int, columns: int) -> bool:
+    """Whether a gemm's accumulator can be reduced along its rows, which `n_warp` warps share, `columns` to each.
+
+    Seen with 2, 3, 4, 5 and 8 warps of 8 to 64 columns: three and five warps are refused, and eight with more than one
+    instruction each ("ReduceOp cannot lower a layout where a source index depends on a thread-owned reduce segment").
+    """
+    return is_power_of_two(n_warp) and (n_warp <= MOST_SIDE_BY_SIDE or columns == 8)

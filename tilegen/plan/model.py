@@ -105,7 +105,8 @@ class Copy:
     """``T.copy`` (or ``T.tma_copy``) of one tile; ``extents`` are the tile's, in elements.
 
     ``row_pitch`` is the element stride between the rows of the global side, ``None`` where neither side is global.
-    ``may_overrun`` says that the last tile can hang over the end of the tensor.
+    ``may_overrun`` says that the last tile can hang over the end of the tensor. ``only_where``: the copy is not there for
+    other dims.
     """
 
     src: str
@@ -114,6 +115,7 @@ class Copy:
     row_pitch: Size | None = None
     may_overrun: bool = False
     explicit_tma: bool = False
+    only_where: Any = True
     decided_by: tuple[str, ...] = ()
 
     @property

@@ -7,6 +7,9 @@ from typing import Any
 
 from tilegen.verify.extent import evaluate, extent_names
 
+LOADS = {"tma": "tma_load", "cp_async": "cp_async"}
+"""How a tile may be loaded, and the instruction that shows it."""
+
 MATRIX = ("wgmma", "mma", "tcgen05", "mfma")
 
 
@@ -53,13 +56,16 @@ def _kernel(plan: dict[str, Any], fact: dict[str, Any]) -> Iterator[str]:
     used = sorted(kind for kind in MATRIX if fact["counts"].get(kind))
     if used != plan["instructions"]:
         yield f"{name}: the plan has {_words(plan['instructions'])} instructions, TileLang emits {_words(used)}"
-    if bool(fact["counts"].get("tma_load")) != plan["tma_loads"]:
-        said, did = ("TMA loads", "none") if plan["tma_loads"] else ("no TMA loads", "some")
+    loads = sorted(path for path, kind in LOADS.items() if fact["counts"].get(kind))
+    if loads != plan["loads"]:
+        yield f"{name}: the plan has loads by {_words(plan['loads'], 'copies')}, TileLang by {_words(loads, 'copies')}"
+    if bool(fact["counts"].get("tma_store")) != plan["tma_stores"]:
+        said, did = ("TMA stores", "none") if plan["tma_stores"] else ("no TMA stores", "some")
         yield f"{name}: the plan has {said}, TileLang emits {did}"
 
 
-def _words(kinds: list[str]) -> str:
-    return " and ".join(kinds) or "no matrix"
+def _words(kinds: list[str], nothing: str = "no matrix") -> str:
+    return " and ".join(kinds) or nothing
 
 
 def _program(plan: dict[str, Any], ir: dict[str, Any]) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import evaluate, free_names
+from tilegen.expr import evaluate
 from tilegen.lowering.instruction import GemmPath, gemm_path
-from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.plan.model import Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.plan.registers import demands
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
+from tilegen.verify.transfers import PLAIN, TMA, transfers
 
 if TYPE_CHECKING:
     from tilegen.plan.instances import Instance
@@ -19,9 +21,11 @@ def expected(instance: Instance) -> list[dict[str, Any]]:
     """One entry for each kernel of the instance, in plain numbers and words.
 
     ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes`` and
-    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands, sizes,
-    transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``: the matrix
-    instructions that must appear, and none other. ``tma_loads``: whether any.
+    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands,
+    sizes, transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``:
+    the matrix instructions that must appear, and none other. ``loads``: how tiles come, of "tma" and "cp_async";
+    ``tma_stores``: whether any goes so. ``registers`` of a thread, about, and whether it ``spills``.
+    ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
     """
     plan = instance.plan()
     return [_kernel(plan, kernel, instance.dims) for kernel in plan.kernels]
@@ -29,6 +33,7 @@ def expected(instance: Instance) -> list[dict[str, Any]]:
 
 def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
     known = {**dims, "sm_count": plan.target.part.sm_count}
+    moved = list(transfers(plan, kernel, dims))
 
     def at(size: Any) -> int:
         return int(evaluate(size, known))
@@ -65,7 +70,22 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
         ],
         "pipelines": [at(loop.stages) for loop, _ in kernel.find(Loop) if loop.kind is LoopKind.PIPELINED],
         "instructions": sorted(_instructions(plan, kernel, dims)),
-        "tma_loads": _uses_tma(plan, kernel, dims),
+        "loads": sorted({transfer.path for transfer in moved if transfer.is_load and transfer.path != PLAIN}),
+        "tma_stores": any(transfer.path == TMA for transfer in moved if not transfer.is_load),
+        **_registers(plan, kernel, dims),
+        "vector_bytes": {
+            name: max(transfer.vector_bytes or 0 for transfer in moved if transfer.tensor == name)
+            for name in sorted({transfer.tensor for transfer in moved if transfer.path != TMA})
+        },
+    }
+
+
+def _registers(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
+    """``registers`` of a thread, about, and whether it ``spills``: needs more than there are; None where not known."""
+    known = [(int(evaluate(d.total, dims)) + d.beside, d.available) for d in demands(plan, kernel)]
+    return {
+        "registers": max((min(needed, available) for needed, available in known), default=None),
+        "spills": any(needed > available for needed, available in known) if known else None,
     }
 
 
@@ -92,24 +112,3 @@ def _instructions(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -
         if isinstance(path, GemmPath):
             found.add(SPELLING.get(path.instruction, path.instruction))
     return found
-
-
-def _uses_tma(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> bool:
-    """Whether any load of the kernel goes by TMA: explicit, or in a pipelined loop with a producer, and aligned."""
-    tma = plan.target.tma
-    if tma is None:
-        return False
-    for copy, loops in kernel.find(Copy):
-        source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
-        if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
-            continue
-        if copy.explicit_tma:
-            return True
-        pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
-        sizes = [(copy.extents[-1], tma.inner_bytes_multiple)]
-        # A pitch that only a call knows counts as aligned: TileLang leaves the load to TMA.
-        if copy.row_pitch is not None and not free_names(copy.row_pitch) & plan.dynamic_dims:
-            sizes.append((copy.row_pitch, tma.stride_bytes_multiple))
-        if pipelined and not any(int(evaluate(size, dims)) * source.itemsize % multiple for size, multiple in sizes):
-            return True
-    return False

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -85,6 +85,29 @@ def compile_facts(cuda_source: str, arch: str, flags: Sequence[str] = ()) -> Ptx
     return known
 
 
+def compile_together(cuda_sources: Sequence[str], arch: str) -> list[PtxasFacts | None]:
+    """The same for several sources in one run of nvcc, which then reads the headers once: not kept. Raises `CompileError`
+    if one of them does not compile, whichever it is.
+    """
+    compiler = nvcc()
+    if compiler is None:
+        return [None for _ in cuda_sources]
+    told_apart = [_KERNEL.sub(rf"\g<0>_of_{index}", source) for index, source in enumerate(cuda_sources)]
+    found = _parse(arch, _compile(compiler, _options(arch), arch, "\n".join(told_apart)))
+    return [_part(found, f"_of_{index}") for index in range(len(cuda_sources))]
+
+
+_KERNEL = re.compile(r"\b\w+_kernel(?:_\d+)?\b(?=\s*\()")
+"""The name of a kernel where it is declared or defined."""
+
+
+def _part(found: PtxasFacts, mark: str) -> PtxasFacts:
+    """What is said of the kernels whose names end in a mark, with their own names."""
+    kernels = (replace(k, name=k.name.removesuffix(mark)) for k in found.kernels if k.name.endswith(mark))
+    warnings = tuple(w.replace(mark, "") for w in found.warnings if re.search(mark + r"\b", w))
+    return replace(found, kernels=tuple(kernels), warnings=warnings)
+
+
 def nvcc() -> str | None:
     """The compiler: on PATH, else below CUDA_HOME or CUDA_PATH."""
     homes = (os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH"))
@@ -105,9 +128,12 @@ def nvcc_version() -> str | None:
 
 def cache_directory() -> Path:
     """`$TILEGEN_CACHE_DIR`, or the user's cache folder."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen)
     from platformdirs import user_cache_dir
 
-    return Path(os.environ.get(CACHE_VARIABLE) or user_cache_dir("tilegen", appauthor=False))
+    return Path(user_cache_dir("tilegen", appauthor=False))
 
 
 def _options(arch: str) -> list[str]:

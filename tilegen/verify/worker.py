@@ -28,6 +28,14 @@ def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: st
     where TileLang refuses, else ``kernels``, ``golden`` (the facts that the emitted test compares), ``ptxas`` (None
     without nvcc) and ``ir``.
     """
+    observed, facts = lower(source, patterns, key, arch)
+    if with_ptxas and facts is not None:
+        observed["ptxas"] = _ptxas(facts, arch)
+    return observed
+
+
+def lower(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str) -> tuple[dict[str, Any], Any]:
+    """What :func:`observe` gives without nvcc, and the facts that hold the CUDA source; None where TileLang refuses."""
     from tilegen.targets import target
     from tilegen.verify.facts import LoweringError, lower_facts
 
@@ -37,9 +45,10 @@ def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: st
             prim_func = kernel.build(**key)
             facts = lower_facts(prim_func, target(arch))
         except LoweringError as error:
-            return {"error": error.reason}
+            return {"error": error.reason}, None
         except Exception as error:  # TileLang raises whatever its passes raise
-            return {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"}
+            said = str(error).strip().splitlines()[0] if str(error) else ""
+            return {"error": f"{type(error).__name__}: {said}"}, None
         observed: dict[str, Any] = {
             "kernels": [
                 {
@@ -57,9 +66,9 @@ def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: st
             "warnings": list(facts.warnings),
             "golden": _golden_facts(patterns, facts),
             "ir": _ir(prim_func),
-            "ptxas": _ptxas(facts, arch) if with_ptxas else None,
+            "ptxas": None,
         }
-    return observed
+    return observed, facts
 
 
 def _load(path: Path, text: str) -> Any:
@@ -162,8 +171,11 @@ def _ptxas(facts: Any, arch: str) -> dict[str, Any] | None:
         compiled = compile_facts(facts.source, arch)
     except CompileError as error:
         return {"error": str(error)[:2000]}
-    if compiled is None:
-        return None
+    return None if compiled is None else usage_of(compiled)
+
+
+def usage_of(compiled: Any) -> dict[str, Any]:
+    """What ptxas said, as plain data."""
     return {
         "compiler": compiled.compiler,
         "warnings": list(compiled.warnings),

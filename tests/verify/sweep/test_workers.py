@@ -3,12 +3,16 @@
 import os
 import time
 
-from tilegen.verify.sweep.workers import Workers
+import pytest
+
+from tilegen.verify.sweep.workers import WorkError, Workers
 
 
 def work(what: str) -> dict[str, str]:
     if what == "hang":
         time.sleep(600)
+    if what == "raise":
+        raise KeyError("a fault")
     if what == "die":
         os._exit(3)
     return {"did": what}
@@ -31,3 +35,8 @@ def test_what_is_not_done_in_time_is_left_unanswered(monkeypatch):
     started = time.time()
     assert dict(Workers(work, 1, limit=60).results([("hang",), ("late",)], until=started + 2)) == {}
     assert time.time() - started < 20
+
+
+def test_a_fault_of_the_work_itself_is_raised(monkeypatch):
+    with pytest.raises(WorkError, match="KeyError: 'a fault'"):
+        list(Workers(work, 1, limit=60).results([("raise",)]))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tilegen.check.claim import value_at
+from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.check.rules.shared_memory import is_runtime
-from tilegen.expr import any_of, at_most, ceil_div, divides, less, maximum, multiply, symbol, to_text
+from tilegen.expr import all_of, any_of, at_least, at_most, ceil_div, divides, less, maximum, multiply, symbol, to_text
 from tilegen.lowering.pipeline import planned_schedule, trip_count_ok
 from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, Reduce, Scope
 from tilegen.spec.diagnostic import Severity
@@ -149,6 +149,47 @@ def split_without_keys(plan: TilePlan) -> Iterator[Obligation]:
                 at="tile.num_split",
                 label=f"{kernel.name} merges partial results, and nothing keeps those without keys out",
             )
+
+
+@rule(
+    "E15",
+    "split-block-threads",
+    sentence="a warp-specialised block of a split has at most 512 threads, the producers included, or all heads",
+    source="measured: TileLang counts the threads that reach a barrier under a solver's limit of work, and comes to 467 of "
+    "640, and to 28 of 384 with 128 keys of 16 rotary columns",
+    severity=Severity.ERROR,
+    today="TileLang stops with `[ThreadSync] Cannot lower a required shared-memory sync inside a divergent region`",
+    unless=("A2", "A3", "D3", "D4", "F3"),
+)
+def split_block_threads(plan: TilePlan) -> Iterator[Obligation]:
+    if not plan.tiles.get("split"):
+        return
+    for kernel, _ in _softmaxes(plan):
+        launch = kernel.launch
+        if launch.producer_threads == 0 or not any(loop.stages != 0 for loop in kernel.loops()):
+            continue
+        yield Obligation(
+            any_of(
+                at_most(symbol("H"), plan.tiles["BLOCK_H"]),
+                all_of(
+                    at_most(launch.block_threads, MOST_SPLIT_THREADS),
+                    any_of(at_least(symbol("D_rope"), 32), at_most(plan.tiles["BLOCK_N"], 64)),
+                ),
+            ),
+            at="tile.threads",
+            label=text_of(
+                lambda values, launch: (
+                    f"{text_at(launch.threads, values)} threads and {text_at(launch.producer_threads, values)} of the "
+                    f"producer, on one part of the keys"
+                ),
+                launch,
+            ),
+            parameter="threads",
+            related=("tile.num_split",),
+        )
+
+
+MOST_SPLIT_THREADS = 512
 
 
 @rule(

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.expr import Size, add, at_most
+from tilegen.expr import Size, at_most
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
-    MMA_ADDRESSING,
     WGMMA_OVERHEAD,
     launch_limit,
-    mma_operand_registers,
-    register_budget,
     wgmma_registers,
 )
 from tilegen.plan.model import ITEMSIZE, Gemm, KernelPlan
 from tilegen.plan.pipeline import producer_threads
-from tilegen.plan.resources import fragment_registers
+from tilegen.plan.registers import Demand, accumulator_demands
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -347,76 +344,28 @@ def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
 )
 def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
-        threads = kernel.launch.threads
-        overhead = _overhead(plan, kernel)
-        if overhead is None or not isinstance(threads, int) or plan.target.kind != "cuda":
-            continue
-        budget = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
-        for accumulators in _together(kernel):
-            counts = {name: fragment_registers(kernel, kernel.buffer(name)) for name in accumulators}
-            largest = kernel.buffer(max(counts, key=lambda name: counts[name]))
+        for demand in accumulator_demands(plan, kernel):
+            sizes = {name: count if isinstance(count, int) else 0 for name, count in demand.held.items()}
+            largest = kernel.buffer(max(sizes, key=lambda name: sizes[name]))
             yield Obligation(
-                at_most(add(*counts.values()), budget - overhead),
+                at_most(demand.total, demand.available - demand.beside),
                 at="tile.threads",
-                label=text_of(
-                    lambda values, k, c, o, b: _register_arithmetic(k, c, o, b, values),
-                    kernel,
-                    counts,
-                    overhead,
-                    budget,
-                ),
+                label=text_of(_register_arithmetic, kernel, demand),
                 parameter="threads",
                 related=largest.decided_by,
             )
 
 
-def _together(kernel: KernelPlan) -> Iterator[list[str]]:
-    """The accumulators that one thread holds together: all of them, or those of each warp group."""
-    names = list(dict.fromkeys(gemm.acc for gemm, _ in kernel.find(Gemm)))
-    groups = {name: _holder(kernel, name) for name in names}
-    for group in dict.fromkeys(groups.values()):
-        yield [name for name in names if groups[name] == group]
-
-
-def _holder(kernel: KernelPlan, name: str) -> int | str | None:
-    """Which warp group holds an accumulator: by number, or one of its own for each, or None for all of the block."""
-    buffer = kernel.buffer(name)
-    own = buffer.owners not in (None, kernel.launch.threads)
-    return buffer.warp_group if buffer.warp_group is not None or not own else name
-
-
-def _overhead(plan: TilePlan, kernel: KernelPlan) -> int | None:
-    """Registers that the gemms of a kernel need beside their accumulators; None where that is not known."""
-    found = []
-    for gemm, _ in kernel.find(Gemm):
-        sizes = (gemm.m, gemm.n, gemm.k, kernel.launch.threads if gemm.threads is None else gemm.threads)
-        if not all(isinstance(size, int) for size in sizes):
-            return None
-        path = path_of(plan, gemm)(*sizes)
-        if isinstance(path, GemmRefusal):
-            return None
-        if path.instruction == "wgmma":
-            found.append(WGMMA_OVERHEAD)
-        else:
-            rows, columns = gemm.m // path.partition.m, gemm.n // path.partition.n
-            found.append(mma_operand_registers(rows, columns) + MMA_ADDRESSING)
-    return max(found, default=None)
-
-
 def held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
     """Registers that a thread of a kernel of products needs, about; None where sizes depend on dims or it has none."""
-    overhead = _overhead(plan, kernel)
-    groups = [[fragment_registers(kernel, kernel.buffer(name)) for name in names] for names in _together(kernel)]
-    if overhead is None or not all(isinstance(count, int) for counts in groups for count in counts):
-        return None
-    return min(overhead + max(sum(counts) for counts in groups), plan.target.registers.per_thread)
+    needed = [demand.needed for demand in accumulator_demands(plan, kernel)]
+    known = [count for count in needed if count is not None]
+    return min(max(known), plan.target.registers.per_thread) if known and len(known) == len(needed) else None
 
 
-def _register_arithmetic(
-    kernel: KernelPlan, counts: Mapping[str, Size], overhead: int, budget: int, values: Mapping[str, int]
-) -> str:
+def _register_arithmetic(values: Mapping[str, int], kernel: KernelPlan, demand: Demand) -> str:
     terms = []
-    for name, count in counts.items():
+    for name, count in demand.held.items():
         buffer = kernel.buffer(name)
         owners = kernel.launch.threads if buffer.owners is None else buffer.owners
         shape = " x ".join(text_at(extent, values) for extent in buffer.shape)
@@ -424,7 +373,7 @@ def _register_arithmetic(
             f"`{name}` is {shape} {buffer.dtype} over {text_at(owners, values)} threads = "
             f"{text_at(count, values)} registers a thread"
         )
-    return "; ".join(terms) + f"; beside them the gemm needs about {overhead}, and there are {budget}"
+    return "; ".join(terms) + f"; beside them the gemm needs about {demand.beside}, and there are {demand.available}"
 
 
 @rule(

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import pointwise, text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.expr import add, any_of, at_most, divides, multiply, to_text
+from tilegen.expr import any_of, at_most, divides, multiply, to_text
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import row_reduction
-from tilegen.lowering.registers import ROW_OVERHEAD, launch_limit
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, RowPass, Scope
-from tilegen.plan.resources import fragment_registers
+from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, RowPass, Scope
+from tilegen.plan.registers import Demand, row_demands
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ def _shape(buffer: Buffer, values: object) -> str:
 )
 def fragment_tile(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, buffer in _row_fragments(plan):
-        if buffer.annotated:
-            continue  # its layout is given, and rule F18 speaks of it
+        if buffer.annotated or any(True for _ in kernel.find(Reduce)):
+            continue  # its layout is given, and rule F18 speaks of it; or it follows from a reduction, as rule F2 says
         at = buffer.at
         yield Obligation(
             any_of(at_most(buffer.elements, kernel.launch.threads), divides(kernel.launch.threads, buffer.elements)),
@@ -78,10 +77,19 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
                 continue
             row_loop = reduce.kind == "sum"  # a maximum is used in loops over the tile alone
             itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
+            beside = any(len(b.shape) == 1 and b.shape[0] == buffer.shape[1] for b in kernel.scope(Scope.FRAGMENT))
 
             def lowers(
-                rows: int, columns: int, threads: int, i: int = itemsize, w: int = wide, loop: bool = row_loop
+                rows: int,
+                columns: int,
+                threads: int,
+                i: int = itemsize,
+                w: int = wide,
+                loop: bool = row_loop,
+                beside: bool = beside,
             ) -> bool:
+                if beside and columns <= threads and not is_power_of_two(columns):
+                    return False  # a tensor of the columns gives each a thread, and so does every row
                 return row_reduction(rows, columns, threads, i, row_loop=loop, vector_bytes=w).outcome != "refused"
 
             at = buffer.at
@@ -152,11 +160,11 @@ def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str
 
 
 def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
-    """One pass, be it whole or not, or several whole ones."""
-    if threads % lanes or not is_power_of_two(lanes):
+    """Several whole passes, or one: that need not be whole, but of a row alone TileLang loses the layout."""
+    if lanes < 1 or lanes > threads or not is_power_of_two(lanes):
         return False
     a_pass = threads // lanes
-    return block_rows % min(a_pass, block_rows) == 0
+    return 1 < block_rows <= a_pass or (block_rows > 0 and block_rows % a_pass == 0)
 
 
 @rule(
@@ -253,36 +261,25 @@ def power_of_two_width(plan: TilePlan) -> Iterator[Obligation]:
     today="ptxas spills without a word from TileLang",
 )
 def row_registers(plan: TilePlan) -> Iterator[Obligation]:
-    blocks = plan.tiles.get("blocks_per_sm")
     for kernel in plan.kernels:
-        held = [buffer for k, buffer in _row_fragments(plan) if k is kernel and _is_loaded(kernel, buffer.name)]
-        threads = kernel.launch.threads
-        if not held or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
-            continue
-        total = add(*(multiply(fragment_registers(kernel, buffer), buffer.count) for buffer in held))
-        available = launch_limit(plan.target, threads * blocks)
-        at, *others = next(iter(held)).decided_by
-        yield Obligation(
-            at_most(total, available - ROW_OVERHEAD),
-            at=at,
-            label=text_of(
-                lambda values, rows, total, available: (
-                    "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in rows)
-                    + f" = {text_at(total, values)} registers a thread; beside them about {ROW_OVERHEAD} are needed, "
-                    f"and there are {available}"
-                ),
-                held,
-                total,
-                available,
-            ),
-            parameter=parameter_of(at),
-            related=(*others, "tile.threads"),
-        )
+        for demand in row_demands(plan, kernel):
+            held = [kernel.buffer(name) for name in demand.held]
+            keys = held[0].decided_by or ("tile",)
+            yield Obligation(
+                at_most(demand.total, demand.available - demand.beside),
+                at=keys[0],
+                label=text_of(_row_arithmetic, held, demand),
+                parameter=parameter_of(keys[0]),
+                related=(*keys[1:], "tile.threads"),
+            )
 
 
-def _is_loaded(kernel: KernelPlan, name: str) -> bool:
-    """Whether a fragment is copied from global memory: it is then held until the rows are written."""
-    return name in {copy.dst for copy, _ in kernel.find(Copy) if kernel.buffer(copy.src).scope is Scope.GLOBAL}
+def _row_arithmetic(values: Mapping[str, int], held: list[Buffer], demand: Demand) -> str:
+    return (
+        "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in held)
+        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed, "
+        f"and there are {demand.available}"
+    )
 
 
 @rule(

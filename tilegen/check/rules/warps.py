@@ -10,6 +10,7 @@ from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.check.rules.gemm import gemms, path_of, refusals
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.partition import rows_agree
+from tilegen.lowering.reduction import accumulator_reduction_ok
 from tilegen.lowering.registers import consumer_registers
 from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Reduce
 from tilegen.spec.diagnostic import Severity
@@ -148,4 +149,47 @@ def _agree(plan: TilePlan, kernel: KernelPlan, first: Gemm, other: Gemm) -> Obli
         parameter=parameter_of(at),
         related=("tile.threads", first.m_at, "tile.policy"),
         help=('use policy = "full_row", or so few warps that both products have them along the rows alike',),
+    )
+
+
+@rule(
+    "F3",
+    "score-row-warps",
+    sentence="the warps that share a row of an accumulator which is reduced are one, two or four, or more with 8 columns each",
+    source="tilelang src/op/reduce.cc: the part of a row that a thread owns must follow from its index",
+    severity=Severity.ERROR,
+    today="TileLang stops with `ReduceOp cannot lower a layout where a source index depends on a thread-owned reduce "
+    "segment`",
+    unless=("A3", "D3", "D4", "D8"),
+)
+def reduced_rows(plan: TilePlan) -> Iterator[Obligation]:
+    for kernel in plan.kernels:
+        reduced = {op.src for op, _ in kernel.find(Reduce)}
+        shared = [gemm for gemm, _ in kernel.find(Gemm) if gemm.threads is None and gemm.acc in reduced]
+        for gemm in {gemm.acc: gemm for gemm in reversed(shared)}.values():
+            yield _reducible(plan, kernel, gemm)
+
+
+def _reducible(plan: TilePlan, kernel: KernelPlan, gemm: Gemm) -> Obligation:
+    path, threads = path_of(plan, gemm), kernel.launch.threads
+
+    def fine(m: int, n: int, k: int, t: int) -> bool:
+        found = path(m, n, k, t)
+        return not isinstance(found, GemmPath) or accumulator_reduction_ok(found.partition.n, n // found.partition.n)
+
+    def label(values: Mapping[str, int]) -> str:
+        m, n, k, t = (value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
+        found = path(m, n, k, t)
+        assert isinstance(found, GemmPath)  # a refusal is fine
+        return (
+            f"`{gemm.acc}`, {m} x {n}, has {found.partition.n} warps along a row, {n // found.partition.n} columns each"
+        )
+
+    at = gemm.decided_by[1] if len(gemm.decided_by) > 1 else "tile"
+    return Obligation(
+        pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
+        at=at,
+        label=label,
+        parameter=parameter_of(at),
+        related=("tile.threads", "tile.policy"),
     )

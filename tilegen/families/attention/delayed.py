@@ -6,7 +6,7 @@ fills the tensor cores during the softmax. Every load is an explicit TMA copy of
 
 from __future__ import annotations
 
-from tilegen.expr import Size, ceil_div, floor_div, maximum, minimum, multiply, symbol, to_text
+from tilegen.expr import Size, at_least, ceil_div, floor_div, maximum, minimum, multiply, symbol, to_text
 from tilegen.families.attention.combine import combine
 from tilegen.families.attention.decode import (
     DIVISOR,
@@ -299,7 +299,15 @@ def _tail(decode: Decode, columns: Size) -> tuple[Op, ...]:
 def _store(decode: Decode, accumulators: tuple[str, ...], divisor: str) -> tuple[Op, ...]:
     """The last sequence of a part goes through the queries' tile."""
     half = (decode.block_h, floor_div(decode.latent, 2))
-    leave = Copy("q_shared", "out", half, row_pitch=decode.latent, may_overrun=True, decided_by=(HEADS, LATENT))
+    leave = Copy(
+        "q_shared",
+        "out",
+        half,
+        row_pitch=decode.latent,
+        may_overrun=True,
+        only_where=at_least(symbol("H"), decode.block_h),  # a block with fewer heads stores element by element
+        decided_by=(HEADS, LATENT),
+    )
     return (*(Elementwise("q_shared", (name, divisor), half) for name in accumulators), leave)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from tilegen.check.checker import settle, spec_findings
 from tilegen.check.examples import to_toml
 from tilegen.check.result import Result
+from tilegen.emit.tree import write_file
 from tilegen.spec import SpecError, load_bytes
 from tilegen.spec.diagnostic import Severity
 from tilegen.spec.model import Spec
@@ -71,6 +75,22 @@ def verdict_on(spec: Spec) -> Verdict:
 
 def _broken(result: Result) -> tuple[str, Severity]:
     return result.rule.code, result.severity
+
+
+def drawn(folder: Path, family: str, arch: str, seed: int, count: int, draws: Draws = map) -> list[Sample]:
+    """The first ``count`` samples of a seed, those that the folder does not hold drawn by ``draws`` and added to it.
+
+    Where a limit lies is what the checker says, so a later checker may draw others: a sweep that goes on keeps its own.
+    """
+    path = folder / f"samples-{family}-{arch}-{seed}.json"
+    samples = [Sample(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+    if len(samples) < count:
+        samples += draws(partial(draw, family, arch, seed), range(len(samples), count))
+        write_file(path, json.dumps([asdict(sample) for sample in samples]).encode())
+    return samples[:count]
+
+
+Draws = Callable[[Callable[[int], Sample], Iterable[int]], Iterable[Sample]]
 
 
 def draw(family: str, arch: str, seed: int, index: int) -> Sample:

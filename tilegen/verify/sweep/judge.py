@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.lowering.legal import align_up
 from tilegen.targets import Target
 from tilegen.targets import target as chip
-from tilegen.verify.compare import MATRIX, disagreements
+from tilegen.verify.compare import LOADS, MATRIX, disagreements
 from tilegen.verify.sweep.predict import Prediction
 
 FINE, REFUSED, UNCOMPILED, UNFIT, UNRENDERED = "fine", "refused", "not compiled", "does not fit", "not rendered"
@@ -53,6 +53,7 @@ def judge(prediction: Prediction, observed: Mapping[str, Any] | None) -> dict[st
         "disagreements": disagreements([dict(k) for k in prediction.kernels], dict(observed))
         if comparable and observed
         else [],
+        "compiler": ((observed or {}).get("ptxas") or {}).get("compiler"),
         "seconds": observed.get("seconds") if observed else None,
     }
 
@@ -61,6 +62,10 @@ def outcome_of(observed: Mapping[str, Any], target: Target) -> tuple[str, str]:
     """Whether the program lowers, compiles and fits a block of the chip, and what stops it."""
     if "error" in observed:
         return REFUSED, observed["error"]
+    for kernel in observed["kernels"]:
+        dynamic = kernel["dynamic_bytes"]
+        if isinstance(dynamic, int) and dynamic > target.shared_memory.per_block:
+            return UNFIT, f"{kernel['name']}: {dynamic} bytes of dynamic shared memory"
     ptxas = observed["ptxas"]
     if ptxas is None or "error" in ptxas:
         return UNCOMPILED, "there is no nvcc" if ptxas is None else ptxas["error"]
@@ -97,4 +102,15 @@ def facts(prediction: Prediction, observed: Mapping[str, Any]) -> Iterator[Fact]
         yield Fact(
             name, "matrix instruction", plan["instructions"], sorted(kind for kind in MATRIX if counts.get(kind))
         )
-        yield Fact(name, "TMA loads", plan["tma_loads"], bool(counts.get("tma_load")))
+        yield Fact(name, "loads", plan["loads"], sorted(path for path, kind in LOADS.items() if counts.get(kind)))
+        yield Fact(name, "stores", plan["tma_stores"], bool(counts.get("tma_store")))
+        if usage and plan["spills"] is not None:
+            spilled = usage["spill_bytes"] > 0
+            yield Fact(name, "spills", plan["spills"], spilled)
+            if not counts.get("setmaxnreg") and not spilled:
+                # Where registers are reallocated, ptxas names what the launch takes, not what a thread uses.
+                yield Fact(name, "registers", plan["registers"], usage["registers"])
+        widths = kernel.get("tensor_access_bytes", {})
+        for tensor, width in plan["vector_bytes"].items():
+            if tensor in widths:
+                yield Fact(f"{name}.{tensor}", "vector width", width, max(widths[tensor]))

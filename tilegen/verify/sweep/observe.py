@@ -13,15 +13,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilegen.verify.sweep.workers import Workers
 
+if TYPE_CHECKING:
+    from tilegen.targets import Target
+
 LIMIT_SECONDS = 180.0
-"""For one program; an ordinary one takes 3 to 15 seconds of one core."""
+"""For the programs of one run of nvcc, and then for each alone; an ordinary one takes 3 to 8 seconds of one core."""
+
+TOGETHER = 8
+"""Programs in one run of nvcc."""
 
 APPENDED = "observed.jsonl"
 
@@ -52,14 +58,43 @@ def _read(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
             continue  # the line that a kill cut off
 
 
-def observe_program(source: str, key: Mapping[str, Any], arch: str) -> dict[str, Any]:
-    """What TileLang and nvcc make of one program; for a process of its own."""
-    from tilegen.verify.worker import observe
+def observe_programs(programs: Sequence[tuple[str, Mapping[str, Any], str]]) -> dict[str, Any]:
+    """What TileLang and nvcc make of some programs, (source, key, arch) of one arch; for a process of its own.
 
-    started = time.time()
-    observed = observe(source, {}, dict(key), arch, with_ptxas=True)
-    observed.pop("golden", None)
-    return {**observed, "seconds": round(time.time() - started, 1)}
+    They share one run of nvcc, which spends most of its time on headers; where it stops, each gets a run of its own.
+    """
+    from tilegen.targets import target
+    from tilegen.verify.ptxas import CompileError, compile_facts, compile_together
+    from tilegen.verify.worker import lower, usage_of
+
+    observations, sources = [], {}
+    for index, (source, key, arch) in enumerate(programs):
+        observed, facts = lower(source, {}, dict(key), arch)
+        observed.pop("golden", None)
+        observations.append(observed)
+        # What no block can have need not be compiled: it does not fit.
+        if facts is not None and all(_room(kernel.dynamic_bytes, target(arch)) for kernel in facts.kernels):
+            sources[index] = facts.source
+    arch = programs[0][2]
+    try:
+        if len(sources) > 1:
+            compiled = compile_together(list(sources.values()), arch)
+            for index, usage in zip(sources, compiled, strict=True):
+                observations[index]["ptxas"] = None if usage is None else usage_of(usage)
+            return {"observations": observations}
+    except CompileError:
+        pass
+    for index, source in sources.items():
+        try:
+            usage = compile_facts(source, arch)
+            observations[index]["ptxas"] = None if usage is None else usage_of(usage)
+        except CompileError as error:
+            observations[index]["ptxas"] = {"error": str(error)[:600]}
+    return {"observations": observations}
+
+
+def _room(dynamic_bytes: Any, target: Target) -> bool:
+    return not isinstance(dynamic_bytes, int) or dynamic_bytes <= target.shared_memory.per_block
 
 
 def observe_all(
@@ -69,21 +104,41 @@ def observe_all(
     *,
     limit: float = LIMIT_SECONDS,
     until: float | None = None,
-    progress: Callable[[], None] = lambda: None,
+    together: int = TOGETHER,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Observes the jobs, ``{digest: {source, key, arch}}``, that the store does not know; returns how many are left.
 
-    In random order, so that what a short run has seen stands for the whole.
+    In random order, so that what a short run has seen stands for the whole, and some ``together``; what a group of them
+    came to grief over, each tries alone.
     """
     missing = sorted(jobs.keys() - store.known.keys())
     Random(0).shuffle(missing)
-    tasks = [(jobs[digest]["source"], jobs[digest]["key"], jobs[digest]["arch"]) for digest in missing]
-    done = 0
-    for index, observed in Workers(observe_program, workers, limit).results(tasks, until):
-        store.add(missing[index], observed)
-        done += 1
-        progress()
-    return len(missing) - done
+    by_arch: dict[str, list[str]] = {}
+    for digest in missing:
+        by_arch.setdefault(jobs[digest]["arch"], []).append(digest)
+    groups = [found[i : i + together] for found in by_arch.values() for i in range(0, len(found), together)]
+    Random(1).shuffle(groups)
+    for size in (together, 1):
+        alone: list[list[str]] = []
+        tasks = [([_task(jobs[digest]) for digest in group],) for group in groups]
+        for index, result in Workers(observe_programs, workers, limit).results(tasks, until):
+            group = groups[index]
+            if "error" in result and len(group) > 1:
+                alone += [[digest] for digest in group]
+                continue
+            observations = result.get("observations") or [result]
+            for digest, observed in zip(group, observations, strict=True):
+                store.add(digest, observed)
+            progress(len(group))
+        groups = alone
+        if size == 1 or not groups:
+            break
+    return len(jobs.keys() - store.known.keys())
+
+
+def _task(job: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str]:
+    return job["source"], job["key"], job["arch"]
 
 
 def write_jobs(path: Path, jobs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -103,12 +158,13 @@ def main() -> None:
         "--store", type=Path, required=True, help="folder of observations; what it has is not done again"
     )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--together", type=int, default=TOGETHER, help="programs in one run of nvcc")
     parser.add_argument("--seconds", type=float, help="stop after so long; a later run goes on from there")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers are ended too
     until = None if given.seconds is None else time.time() + given.seconds
     jobs = {digest: job for path in given.jobs for digest, job in read_jobs(path).items()}
-    left = observe_all(jobs, Store(given.store), given.workers, until=until)
+    left = observe_all(jobs, Store(given.store), given.workers, until=until, together=given.together)
     print(f"{len(jobs) - left} of {len(jobs)} programs observed")
 
 

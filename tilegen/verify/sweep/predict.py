@@ -75,7 +75,9 @@ def bare(source: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    defined = {name: node for node in tree.body for name in _defines(node)}
+    # What is tried, as the import of tilelang is, must work here.
+    body = [inner for node in tree.body for inner in (node.body if isinstance(node, ast.Try) else [node])]
+    defined = {name: node for node in body for name in _defines(node)}
     needed: set[ast.stmt] = set()
     pending = ["build"]
     while pending:
@@ -84,7 +86,7 @@ def bare(source: str) -> str:
             needed.add(found)
             own = {inner.arg for inner in ast.walk(found) if isinstance(inner, ast.arg)}
             pending += [inner.id for inner in ast.walk(found) if isinstance(inner, ast.Name) and inner.id not in own]
-    tree.body = [node for node in tree.body if node in needed]
+    tree.body = [node for node in body if node in needed]
     return ast.unparse(tree) + "\n"
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import connection, get_context
@@ -17,6 +18,10 @@ START_SECONDS = 120
 """What a process may take to start, on top of the limit of its first task: it imports tilelang."""
 
 TICK_SECONDS = 1.0
+
+
+class WorkError(Exception):
+    """What ``work`` raised, with its traceback: a fault of the sweep, not of a compiler."""
 
 
 @dataclass
@@ -32,6 +37,7 @@ class Workers:
     """Runs ``work(*arguments)`` for each task in ``count`` processes.
 
     A result is what ``work`` returns, or ``{"error": text}`` where its process died or took more than ``limit`` seconds.
+    An exception of ``work`` is no result: it is raised here as :class:`WorkError`.
     """
 
     work: Callable[..., dict[str, Any]]
@@ -83,10 +89,13 @@ class Workers:
 
     def _received(self, worker: _Worker) -> dict[str, Any] | None:
         try:
-            result: dict[str, Any] = worker.pipe.recv()
+            raised, result = worker.pipe.recv()
         except (EOFError, OSError):
             return None
-        return result
+        if raised:
+            raise WorkError(raised)
+        found: dict[str, Any] = result
+        return found
 
     def _drop(self, worker: _Worker) -> None:
         self._running.remove(worker)
@@ -107,4 +116,9 @@ def _serve(pipe: connection.Connection, work: Callable[..., dict[str, Any]]) -> 
     start_quietly()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            pipe.send(work(*pipe.recv()))
+            task = pipe.recv()
+            try:
+                answer = ("", work(*task))
+            except Exception:
+                answer = (traceback.format_exc(), {})
+            pipe.send(answer)
