@@ -96,7 +96,7 @@ def _signature(a, b, out):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@torch.library.custom_op("tilegen_3fad9794b466::gemm_relu", mutates_args=())
+@torch.library.custom_op("tilegen_9cbd00c458c0::gemm_relu", mutates_args=())
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _launch.direct(a, b, None)
 
@@ -115,7 +115,7 @@ def _backward(ctx, grad):
 _op.register_autograd(_backward, setup_context=_launching.remember)
 
 
-@torch.library.custom_op("tilegen_3fad9794b466::gemm_relu_out", mutates_args=("out",))
+@torch.library.custom_op("tilegen_9cbd00c458c0::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(a, b, out)
 

@@ -26,9 +26,18 @@ class UnsupportedDeviceError(RuntimeError):
     """The device is not one that the kernel was proved for."""
 
 
-@functools.cache
+_arches = {}
+
+
 def arch_of(index):
     """The architecture of device ``index``, as TileLang names it: ``"sm_90a"``, ``"gfx942"`` ..."""
+    # Not functools.cache: torch.compile traces the dispatcher, and warns of that.
+    if index not in _arches:
+        _arches[index] = _read_arch(index)
+    return _arches[index]
+
+
+def _read_arch(index):
     if torch.version.hip is not None:
         return torch.cuda.get_device_properties(index).gcnArchName.split(":")[0]
     capability = torch.cuda.get_device_capability(index)

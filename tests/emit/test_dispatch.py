@@ -65,7 +65,8 @@ c = "silu(alpha * acc + bias) * gate * row_scale * K ** -0.5"
 [dispatch]
 prefer = [ {{ when = "M <= 16", call = "acme_{kernel}:skinny" }} ]
 """
-MLA = Path(__file__).parents[2] / "specs" / "mla_decode.toml"
+FOLDER = Path(__file__).parents[2] / "specs"
+OURS = sorted(path.stem for path in FOLDER.glob("*.toml") if not path.name.endswith(".tune.toml"))
 SPECS = {
     "rms": ROW_NORM.format(kernel="rms", norm="rms", formula="silu(x * rstd * gamma) + res"),
     "layer": ROW_NORM.format(kernel="layer", norm="layer", formula="(x - mean) * rstd * gamma + res"),
@@ -84,7 +85,7 @@ SIZES = {
 
 
 def spec_of(name):
-    return load(MLA) if name == "mla_decode" else load_bytes(SPECS[name].encode(), f"{name}.toml")
+    return load_bytes(SPECS[name].encode(), f"{name}.toml") if name in SPECS else load(FOLDER / f"{name}.toml")
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +152,7 @@ def printed_domain(source, dims):
     return {key.value: parse_condition(ast.unparse(value.elts[0].body), dims) for key, value in entries}
 
 
-@pytest.mark.parametrize("name", sorted(SIZES))
+@pytest.mark.parametrize("name", sorted({*SPECS, *OURS}))
 def test_the_printed_cases_are_proved_disjoint_and_to_cover_every_shape(name):
     """From the predicates as they are printed: each path is taken where its own holds and none before it."""
     spec = spec_of(name)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from tests.families.gemm import RICH, TILES, gemm
+from tests.families.gemm import RICH, TILES, gemm, module
 from tilegen.emit.artefacts import compile_key
 from tilegen.emit.rendering import cases_by_arch, render
 from tilegen.families.family import family_of
 from tilegen.plan.instances import instances
 from tilegen.verify.compare import disagreements
 from tilegen.verify.expected import expected
+from tilegen.verify.ir import read_ir
 from tilegen.verify.worker import observe
 
 pytestmark = pytest.mark.slow
@@ -33,3 +34,31 @@ def test_the_plain_schedule_is_what_tilelang_makes_on_other_chips(arch):
     key = compile_key(instance, parameters)
     observed = observe(render(spec).files["kernel.py"], {}, key, arch, with_ptxas=False)
     assert disagreements(expected(instance), observed) == []
+
+
+SWIZZLED = """\
+BLOCK_M = [ { use = 64, when = "M <= 64" }, { use = 128 } ]
+BLOCK_N = 128
+BLOCK_K = 64
+threads = 128
+stages = 3
+[[tile.swizzle]]
+use = false
+when = "M <= 64"
+[[tile.swizzle]]
+use = { panel = 6, order = "column" }
+when = "M <= 512"
+[[tile.swizzle]]
+use = { panel = 10, order = "row" }
+"""
+
+
+def test_each_case_has_the_order_of_tiles_that_its_rule_gives(tmp_path):
+    spec = gemm(("plain", SWIZZLED))
+    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    kernel = module(spec, tmp_path)
+    keys = [compile_key(instance, parameters) for instance in instances(spec, "sm_90a")]
+    orders = {key["swizzle"]: {one.swizzle for one in read_ir(kernel.build(**key))} for key in keys}
+    assert orders == {False: {None}, "column_6": {("column", 6)}, "row_10": {("row", 10)}}
+    chosen = [kernel.tiles("sm_90a", M, 200, 264, 132)["swizzle"] for M in (1, 65, 4096)]
+    assert chosen == [False, "column_6", "row_10"]

@@ -121,6 +121,11 @@ def test_a_bad_lock_is_refused_with_its_file_and_line(spec, old, new, line, mess
     assert message in found.message
 
 
+def test_a_winner_may_give_what_the_spec_leaves_to_the_family(spec):
+    text = WINNER.replace('"persistent"', '"stream_k"').replace("group_m = 4", "threads = 256, STORE_N = 128")
+    assert check(load(locked(spec, text.replace("BLOCK_N = 256", "BLOCK_N = 128")))).ok
+
+
 def test_what_is_written_is_read_back(spec):
     winners = load(locked(spec)).lock.winners
     write_lock(lock_path(spec), "gemm_relu", winners)

@@ -51,6 +51,14 @@ def test_a_single_file_imports_nothing_beside_it_and_reads_like_the_package(join
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+def test_what_a_module_registers_comes_along(joined, kernel):
+    text, api = (joined / f"{kernel}.py").read_text(), (GENERATED / kernel / "api.py").read_text()
+    for call in ("_op.register_fake", "_op.register_autograd(", "_op_out.register_fake"):
+        assert text.count(call) == api.count(call)
+    assert "_op.register_fake" in text
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_single_file_passes_the_linter(joined, kernel):
     ruff = Path(sys.executable).parent / "ruff"
     if not ruff.exists():

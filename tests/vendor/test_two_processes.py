@@ -87,3 +87,38 @@ def test_an_entry_of_the_cache_is_never_seen_half_written(tmp_path, monkeypatch)
     for child in writers:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert all(value in values for value in seen)
+
+
+COMPILE = """\
+import sys
+from generated.row_scale import _compiled, kernel
+key = kernel.compile_keys("sm_80", 108)[0]
+cache = _compiled.KernelCache(kernel.build)
+cache.get(**key)
+sys.exit(0 if len(cache.compile_seconds) == 1 else 3)
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_compile_one_kernel_at_once_leave_a_cache_that_serves_the_next(project, tmp_path):
+    """TileLang's own disk cache, through the generated code, without a GPU."""
+    if shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not installed")
+    environment = {**os.environ, "TILELANG_CACHE_DIR": str(tmp_path / "tilelang")}
+
+    def compiling():
+        return subprocess.Popen(
+            [sys.executable, "-c", COMPILE],
+            cwd=project.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    finish([compiling() for _ in range(3)])
+    cached = {path: path.read_bytes() for path in (tmp_path / "tilelang").rglob("*") if path.is_file()}
+    assert any(path.suffix == ".so" for path in cached)
+    # The next process finds it whole: it loads, and writes nothing.
+    finish([compiling()])
+    assert {path: path.read_bytes() for path in (tmp_path / "tilelang").rglob("*") if path.is_file()} == cached

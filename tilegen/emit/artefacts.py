@@ -10,6 +10,7 @@ from tilegen import __version__
 from tilegen.emit.content import sha256, to_json
 from tilegen.emit.rendering import TILELANG_VERSION, Rendering, template_digest
 from tilegen.plan.instances import Instance, instances
+from tilegen.spec.model import Swizzle
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
@@ -107,7 +108,11 @@ def _resources(entry: Verified, known: dict[str, Any] | None) -> dict[str, Any] 
 
 def compile_key(instance: Instance, parameters: Iterable[str]) -> dict[str, Any]:
     """The arguments of the kernel's ``build`` for an instance."""
-    tiles = {name: value for name, value in instance.tiles.items() if name in ("schedule", *parameters)}
+    tiles = {
+        name: value.word if isinstance(value, Swizzle) else value
+        for name, value in instance.tiles.items()
+        if name in ("schedule", *parameters)
+    }
     dtype = next(iter(instance.dtypes.values()))
     return {"arch": instance.arch, "dtype": dtype, **instance.static_dims, **tiles}
 

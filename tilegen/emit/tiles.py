@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.emit.format import dict_text
 from tilegen.expr import to_python
 from tilegen.plan.cases import evaluation_order
+from tilegen.spec.model import Swizzle
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
@@ -100,6 +101,10 @@ def _branch(case: Case, lines: Mapping[str, int], parameters: Collection[str]) -
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return "None"
+    if isinstance(value, Swizzle):
+        return f'"{value.word}"'
     if isinstance(value, str):
         return f'"{value}"'
     return to_python(value)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilegen.expr import Size, add, multiply
+from tilegen.expr import Size, add, ceil_div, maximum, multiply
 from tilegen.lowering.instruction import GemmPath, gemm_path
 from tilegen.lowering.registers import (
     MMA_ADDRESSING,
@@ -17,7 +17,7 @@ from tilegen.lowering.registers import (
     register_budget,
 )
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
-from tilegen.plan.resources import fragment_registers
+from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Buffer, TilePlan
@@ -62,14 +62,34 @@ def accumulator_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
         yield Demand({name: fragment_registers(kernel, kernel.buffer(name)) for name in names}, beside, available)
 
 
+TWICE = ("mean", "row_max")
+"""Row statistics that are computed before the terms of another: the row then stays converted to float32."""
+
+
 def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     """Of a kernel that holds rows: what is loaded stays until the rows are written."""
     threads, blocks = kernel.launch.threads, plan.tiles.get("blocks_per_sm", 1)
-    held = [buffer for buffer in kernel.scope(Scope.FRAGMENT) if len(buffer.shape) == 2 and is_loaded(kernel, buffer)]
-    if not held or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
+    rows = [buffer for buffer in kernel.scope(Scope.FRAGMENT) if len(buffer.shape) == 2 and is_loaded(kernel, buffer)]
+    widths = [buffer.shape[1:] for buffer in rows]
+    fragments = [*rows, *(buffer for buffer in kernel.scope(Scope.FRAGMENT) if buffer.shape in widths)]
+    if not fragments or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
         return
-    counts = {buffer.name: multiply(fragment_registers(kernel, buffer), buffer.count) for buffer in held}
-    yield Demand(counts, ROW_OVERHEAD, launch_limit(plan.target, threads * blocks))
+    # More blocks than the threads of an SM allow are a hint that ptxas leaves aside.
+    possible = threads * blocks <= plan.target.launch.max_threads_per_sm
+    available = launch_limit(plan.target, threads * (blocks if possible else 1))
+    converted = any(buffer.name in TWICE for buffer in kernel.buffers)
+    counts = {buffer.name: _row_registers(kernel, buffer, converted=converted) for buffer in fragments}
+    yield Demand(counts, ROW_OVERHEAD, available)
+
+
+def _row_registers(kernel: KernelPlan, buffer: Buffer, *, converted: bool) -> Size:
+    if len(buffer.shape) == 1 and kernel.row_passes:
+        # One value a column: the lanes of every row hold them all.
+        lanes = multiply(maximum(kernel.row_passes[0].lanes, 1), REGISTER_BYTES)
+        return ceil_div(multiply(buffer.elements, buffer.itemsize), lanes)
+    held = fragment_registers(kernel, buffer)
+    wider = max(REGISTER_BYTES // buffer.itemsize, 1) if converted and len(buffer.shape) == 2 else 1
+    return multiply(held, buffer.count, wider)
 
 
 def is_loaded(kernel: KernelPlan, buffer: Buffer) -> bool:

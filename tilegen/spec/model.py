@@ -94,6 +94,11 @@ class Swizzle(_Value):
     panel: int
     order: Literal["row", "column"]
 
+    @property
+    def word(self) -> str:
+        """``row_10``: what stands for it in a compile key."""
+        return f"{self.order}_{self.panel}"
+
 
 class TileRule(_Value):
     """One rule of a tile value: `use` where `when` holds (always, if None) and no earlier rule does.

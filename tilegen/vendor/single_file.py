@@ -61,10 +61,14 @@ def _reached(modules: Mapping[str, Module], public: list[Name]) -> set[Name]:
 
 
 def _registers(module: Module, statement: cst.CSTNode, name: Name) -> bool:
-    """Whether a statement is an unnamed function that is handed to ``name`` by its decorator."""
-    if not isinstance(statement, cst.FunctionDef) or statement.name.value != "_":
-        return False
-    return any(target == name for decorator in statement.decorators for _, target in references(module, decorator))
+    """Whether a statement hands something to ``name``: an unnamed function by its decorator, or ``name.method(...)``."""
+    if isinstance(statement, cst.FunctionDef) and statement.name.value == "_":
+        return any(target == name for decorator in statement.decorators for _, target in references(module, decorator))
+    if isinstance(statement, cst.SimpleStatementLine) and isinstance(statement.body[0], cst.Expr):
+        call = statement.body[0].value
+        if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+            return module.target(call.func.value) == name
+    return False
 
 
 def _kept_statements(module: Module, kept: set[Name]) -> Iterator[cst.BaseStatement]:

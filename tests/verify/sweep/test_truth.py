@@ -12,14 +12,14 @@ from tilegen.verify.sweep.tally import PATH, SHARED, tally
 
 SEED = 0
 SAMPLES = {
-    ("gemm", "sm_90a"): (11, 12),
-    ("gemm", "sm_80"): (1, 2),
-    ("attention", "sm_90a"): (0, 1),
-    ("attention", "sm_80"): (0, 1),
-    ("row_norm", "sm_90a"): (9, 12),
-    ("row_norm", "sm_80"): (10, 11),
+    ("gemm", "sm_90a"): (7, 9),
+    ("gemm", "sm_80"): (19, 3),
+    ("attention", "sm_90a"): (483, 13),
+    ("attention", "sm_80"): (1, 19),
+    ("row_norm", "sm_90a"): (3, 63),
+    ("row_norm", "sm_80"): (11, 7),
 }
-"""Numbers of samples of either verdict that compile in a few seconds."""
+"""An accepted and a rejected one of each set. Odd numbers: those are not moved to a limit, so they stay what they are."""
 
 
 @pytest.mark.slow
@@ -33,11 +33,11 @@ def test_the_compiler_agrees_with_the_checker_on_a_fixed_sample(tmp_path):
         for p in predictions
     }
     store = Store(tmp_path)
-    assert observe_all(jobs, store, workers=2) == 0
+    assert observe_all(jobs, store, workers=2, together=6) == 0
     found = tally(judge(p, store.known[p.program.digest]) for p in predictions)
     assert found.accepted_but_failed == []
     assert found.rejected_yet_fine == []
     assert found.disagreeing(*SHARED) == []
     assert found.disagreeing(*PATH) == []
     assert len(found.accepted) >= 5
-    assert len(found.rejected) >= 3
+    assert len(found.rejected) >= 5

@@ -100,7 +100,8 @@ def _shape(values: Any) -> str:
 )
 def tile_values_positive(spec: Spec, arch: str) -> Iterator[Obligation]:
     values = spec.tile_for(arch)
-    for case in cases(spec, arch):
+    # The values of a winner are constants, and the lock admits none below 1.
+    for case in (case for case in cases(spec, arch) if case.winner is None):
         for name, use in case.tiles.items():
             if isinstance(use, (bool, str)) or not (isinstance(use, int) or hasattr(use, "free_symbols")):
                 continue

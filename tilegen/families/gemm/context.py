@@ -13,7 +13,7 @@ from tilegen.plan.instances import listed_values, static_shapes
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
-    from tilegen.spec.model import Spec, Tensor
+    from tilegen.spec.model import Spec, Swizzle, Tensor
 
 POLICIES = {"square": "Square", "full_row": "FullRow", "full_col": "FullCol"}
 
@@ -23,9 +23,9 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
     extra, scalars = epilogue_tensors(spec), epilogue_scalars(spec)
     formula = spec.compute.c  # type: ignore[attr-defined]
     plain = [case for cases in by_arch.values() for case in cases if case.tiles["schedule"] == "plain"]
-    swizzles = {case.tiles["swizzle"] for case in plain}
+    swizzles = {case.tiles["swizzle"] or None for case in plain}
     policies = {case.tiles["policy"] for case in plain}
-    own = parameters_of(by_arch, policies)
+    own = parameters_of(by_arch, policies, swizzles)
     return {
         "title": f"{spec.kernel}: c = {formula.text}, acc = {product_text(spec)}, M dynamic.",
         "public": (spec.kernel, f"{spec.kernel}_kernel_source", f"{spec.kernel}_latency", "use_libraries", "warm_up"),
@@ -51,6 +51,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "identity": formula.text.strip() == "acc",
         "reference": formula_to_torch(formula.expr, {tensor.name: tensor.name for tensor in extra}),
         "swizzle": next(iter(swizzles)) if len(swizzles) == 1 else None,
+        "swizzles": sorted({s for s in swizzles if s}, key=lambda s: s.word) if len(swizzles) > 1 else [],
         "parameters_of": own,
         "factory_parameters": list(dict.fromkeys(name for names in own.values() for name in names)),
         "dtype_of": {tensor.name: dtype_text(spec, tensor, "a") for tensor in spec.tensors},
@@ -174,9 +175,13 @@ WORKSPACE = {"stream_k": "(BLOCK_M, BLOCK_N)", "skinny": "(BLOCK_N, BLOCK_M)"}
 """The accumulator of the schedules that add up runs through a workspace, as the generated code writes its shape."""
 
 
-def parameters_of(by_arch: Mapping[str, tuple[Case, ...]], policies: set[str]) -> dict[str, list[str]]:
+def parameters_of(
+    by_arch: Mapping[str, tuple[Case, ...]], policies: set[str], swizzles: set[Swizzle | None]
+) -> dict[str, list[str]]:
     """The tile parameters that the factory of each schedule takes, in the order of the spec; others are printed in it."""
-    printed = {"schedule", "swizzle"} | ({"policy"} if len(policies) == 1 else set())
+    printed = (
+        {"schedule"} | ({"policy"} if len(policies) == 1 else set()) | ({"swizzle"} if len(swizzles) < 2 else set())
+    )
     found: dict[str, list[str]] = {}
     for cases in by_arch.values():
         for case in cases:

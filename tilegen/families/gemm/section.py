@@ -106,7 +106,7 @@ c = "relu(acc + bias)"         # a formula of acc, further tensors and scalars
 BLOCK_M = 128
 BLOCK_N = 256
 BLOCK_K = 64
-threads = 256                  # two warp groups, 64 x 256 of the tile each
+threads = 256                  # two warp groups, side by side: 128 x 128 of the tile each
 stages = 3
 policy = "square"              # square | full_row | full_col
 swizzle = { panel = 10, order = "row" }

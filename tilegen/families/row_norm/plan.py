@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, multiply, native, substitute, symbol
+from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, minimum, multiply, native, substitute, symbol
 from tilegen.families.row_norm.two_pass import two_pass
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import inferred_lanes
@@ -122,7 +122,7 @@ def _one_pass(spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any]) -
         launch=Launch(grid=(ceil_div(m, block_m),), threads=tiles["threads"], decided_by=("dims.M",)),
         buffers=(
             *_global(spec, dtypes),
-            *_fragments(spec, dtypes, block_m, width, own_layout),
+            *_fragments(spec, dtypes, tiles, width, own_layout),
             *(_columns(spec, dtypes, width) if tiles["preload"] else ()),
             *_workspaces(spec, tiles, dtypes, at_only_size(spec, width)),
         ),
@@ -140,14 +140,18 @@ def _global(spec: Spec, dtypes: Mapping[str, str]) -> tuple[Buffer, ...]:
 
 
 def _fragments(
-    spec: Spec, dtypes: Mapping[str, str], block_m: Size, width: Size, own_layout: bool
+    spec: Spec, dtypes: Mapping[str, str], tiles: Mapping[str, Any], width: Size, own_layout: bool
 ) -> tuple[Buffer, ...]:
+    block_m = tiles["BLOCK_M"]
+    # A thread that holds whole rows holds what others hold too: there are no more owners than rows.
+    alone = _lanes(tiles, dtypes, at_only_size(spec, width)) == 1 and not own_layout
+    owners = minimum(block_m, tiles["threads"]) if alone else None
     accum = spec.compute.accum  # type: ignore[attr-defined]
     keys = ("tile.BLOCK_M", "tile.BLOCK_C")
     tile = (block_m, width)
     statistics = [name for _, name in STATISTICS[spec.compute.norm]]  # type: ignore[attr-defined]
     return (
-        Buffer("x_row", Scope.FRAGMENT, tile, dtypes["x"], 1, keys, "rows of x", annotated=own_layout),
+        Buffer("x_row", Scope.FRAGMENT, tile, dtypes["x"], 1, keys, "rows of x", annotated=own_layout, owners=owners),
         Buffer("term", Scope.FRAGMENT, tile, accum, 1, keys, "what a reduction adds up", annotated=own_layout),
         *(Buffer(name, Scope.FRAGMENT, (block_m,), accum, 1, keys[:1], "one a row") for name in statistics),
     )
