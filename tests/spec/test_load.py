@@ -18,7 +18,8 @@ from tilegen.expr import Range, free_names, parse_condition, parse_integer, symb
 from tilegen.plan.instances import static_shapes
 from tilegen.spec import SpecError, Swizzle, load
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.toml"))
+FOLDER = Path(__file__).parents[2] / "specs"
+SPECS = sorted(path for path in FOLDER.glob("*.toml") if not path.name.endswith(".tune.toml"))
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)

@@ -16,7 +16,8 @@ from tilegen.spec import keys
 from tilegen.spec.schema import schema
 from tilegen.spec.starter import starter
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.toml"))
+FOLDER = Path(__file__).parents[2] / "specs"
+SPECS = sorted(path for path in FOLDER.glob("*.toml") if not path.name.endswith(".tune.toml"))
 STRUCTURAL = ("spec-unknown-key", "spec-wrong-type", "spec-missing-key")
 
 

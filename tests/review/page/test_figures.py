@@ -26,7 +26,7 @@ def test_every_buffer_has_a_box_of_its_extents() -> None:
 
 
 def test_stages_lie_behind_one_another_whether_tilelang_or_the_source_makes_them() -> None:
-    for id, name, expected in (("sm_90a-8", "b_shared", (256, 64, 4)), ("sm_80-3", "b_shared", (128, 32, 4))):
+    for id, name, expected in (("sm_90a-9", "b_shared", (256, 64, 4)), ("sm_80-3", "b_shared", (128, 32, 4))):
         boxes = {box.name: box for level in tile_picture(*main(view("gemm_relu", id))).levels for box in level.boxes}
         assert (boxes[name].width, boxes[name].height, boxes[name].stages) == expected
 
@@ -41,7 +41,7 @@ def test_a_tile_has_the_colour_of_its_tensor_and_an_accumulator_that_of_the_outp
 
 
 def test_the_moves_name_the_instruction_that_carries_them() -> None:
-    hopper = {step.text: step.how for level in _levels("gemm_relu", "sm_90a-8") for step in level}
+    hopper = {step.text: step.how for level in _levels("gemm_relu", "sm_90a-9") for step in level}
     ampere = {step.text: step.how for level in _levels("gemm_relu", "sm_80-3") for step in level}
     assert hopper["a → a_shared"] == "TMA"
     assert hopper["c_upper → c"] == "TMA store"
@@ -73,7 +73,7 @@ def test_delayed_gives_each_warp_group_half_of_the_output() -> None:
 
 
 def test_persistent_stacks_the_rows_of_its_consumers() -> None:
-    (output,) = accumulators(*main(view("gemm_relu", "sm_90a-8")))
+    (output,) = accumulators(*main(view("gemm_relu", "sm_90a-9")))
     assert [(share.accumulator, share.y, share.height) for share in output.shares] == [
         ("acc_upper", 0, 64),
         ("acc_lower", 64, 64),
@@ -145,8 +145,8 @@ def test_banks_show_a_conflict_and_where_there_is_none() -> None:
 def test_the_roof_is_the_lower_of_memory_and_tensor_cores() -> None:
     roof = next(entry for entry in model("gemm_relu").rooflines if entry.arch == "sm_90a")
     assert roof.ridge == pytest.approx(989.4e12 / 4.8e12)
-    point = next(entry for entry in roof.cases if entry.view == "sm_90a-8")
-    shape = view("gemm_relu", "sm_90a-8").sized.shape
+    point = next(entry for entry in roof.cases if entry.view == "sm_90a-9")
+    shape = view("gemm_relu", "sm_90a-9").sized.shape
     m, n, k = (shape[name] for name in "MNK")
     assert point.shape == f"M = {m}, N = {n}, K = {k}"
     assert point.intensity == pytest.approx(m * n * k / (m * k + k * n + m * n))
@@ -162,7 +162,7 @@ def test_a_measured_shape_stands_where_its_time_puts_it() -> None:
     (point,) = points["sm_90a"]
     assert point.reached == pytest.approx(2 * 4096**3 / 177.7e-6)
     assert point.share == pytest.approx(2 * 4096**3 / 177.7e-6 / 989.4e12)
-    assert point.view == "sm_90a-9" or point.view == "sm_90a-8"
+    assert point.view == "sm_90a-9" or point.view == "sm_90a-9"
 
 
 def test_results_of_other_kernels_and_other_files_are_passed_over() -> None:
