@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 
-.PHONY: build check test sweep lint clean
+.PHONY: build check test sweep nightly lint clean
 
 build: $(SETUP)  ## Check, render and verify every spec, and write generated/.
 	$(BIN)/tilegen build
@@ -17,7 +17,10 @@ test: $(SETUP)  ## The suite, the golden tests of generated/ included. GPU tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 sweep: $(SETUP)  ## The slow tests: lowering sweeps over many kernels, and the wheel in a fresh environment.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not nightly"
+
+nightly: $(SETUP)  ## What takes too long for every change: a kill at every write, fresh environments, wide interpreter runs.
+	$(BIN)/python -m pytest -n auto --dist worksteal -m nightly
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -50,9 +50,11 @@ def test_fake_tensors_and_export_need_no_gpu():
 
 
 def gradients(call, inputs):
-    """Of half the sum of squares of the result, for each tensor."""
+    """Of a weighted sum of squares of the result, for each tensor. Unweighted it would be the same for every normed row."""
     leaves = like(inputs, lambda value: value.detach().requires_grad_())
-    (call(*leaves).float().square().sum() / 2).backward()
+    squares = call(*leaves).float().square()
+    weights = torch.linspace(0.5, 1.5, squares.numel(), device=squares.device).view_as(squares)
+    (squares * weights).sum().backward()
     return [leaf.grad for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
@@ -103,8 +105,10 @@ def test_the_module_is_the_function_with_its_parameters():
             parameter.copy_(arguments["b" if name == "weight" else name])
     out = module(*(arguments[name] for name in ("x",)))
     assert torch.equal(out, rms_silu_dispatch(*inputs))
-    out.float().sum().backward()
-    assert all(parameter.grad is not None for parameter in module.parameters())
+    parameters = list(module.parameters())
+    if parameters:
+        out.float().sum().backward()
+    assert all(parameter.grad is not None for parameter in parameters)
     assert repr(module) == f"RmsSilu({', '.join(map(str, sizes))})"
 
 

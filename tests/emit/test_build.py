@@ -82,8 +82,10 @@ def test_the_tree_holds_the_kernel_its_wrapper_tests_goldens_and_a_manifest(buil
         "row_scale/golden/facts.json",
         "row_scale/golden/float16-M5-C64.npy",
         "row_scale/kernel.py",
+        "row_scale/module.py",
         "row_scale/reference.py",
         "row_scale/test_row_scale.py",
+        "row_scale/test_row_scale_in_torch.py",
     ]
     entry = json.loads(files["manifest.json"])["kernels"]["row_scale"]
     assert entry["targets"] == ["sm_80"]

@@ -139,6 +139,7 @@ y = "x * rstd"
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_library_is_built_without_a_gpu_and_found_by_a_process_without_tilelang(tmp_path):
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs" / "row_scale.toml").write_text(SPEC)

@@ -121,7 +121,10 @@ QUICK = {(3, 1, 1), (2, 64, 3), (1, 65, 3), (2, 1000, 1), (3, 1000, 3)}
 
 @pytest.mark.parametrize(
     ("B", "S", "num_split"),
-    [entry if entry in QUICK else pytest.param(*entry, marks=pytest.mark.slow) for entry in EQUAL],
+    [
+        entry if entry in QUICK else pytest.param(*entry, marks=[pytest.mark.slow, pytest.mark.nightly])
+        for entry in EQUAL
+    ],
 )
 def test_whole_and_cut_batches_of_equal_lengths_give_the_same_on_schedule_delayed(on_cpu, B, S, num_split):
     _, api, references, golden = on_cpu("mla_decode", "sm_90a")

@@ -177,6 +177,7 @@ def test_a_base_that_was_not_fetched_ends_the_job_with_the_mend(runner: Runner) 
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_install_without_torch_or_tilelang(runner: Runner) -> None:
     """The step itself, into an environment of its own; what else it needs is found where this test runs."""
     site = next(path for path in map(Path, sys.path) if (path / "click").is_dir())

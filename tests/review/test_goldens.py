@@ -12,10 +12,10 @@ from tilegen.review.goldens import golden_changes
 FOLDER = Path(__file__).parents[2] / "generated" / "gemm_relu"
 
 
-def folder() -> tuple[dict[str, bytes], dict[str, Any], str]:
+def folder() -> tuple[dict[str, bytes], dict[str, Any], tuple[str, str]]:
     files = {path.relative_to(FOLDER).as_posix(): path.read_bytes() for path in FOLDER.rglob("*") if path.is_file()}
     facts = json.loads(files["golden/facts.json"])
-    return files, facts, facts["spec"]["sha256"]
+    return files, facts, (facts["spec"]["sha256"], facts["spec"].get("lock_sha256", ""))
 
 
 def told(edit: Any) -> list[tuple[str, str]]:
@@ -24,7 +24,7 @@ def told(edit: Any) -> list[tuple[str, str]]:
     changed = copy.deepcopy(facts)
     edit(changed)
     after = {**before, "golden/facts.json": json.dumps(changed).encode()}
-    return [(change.level.value, change.text) for change in golden_changes(before, after, digest)]
+    return [(change.level.value, change.text) for change in golden_changes(before, after, *digest)]
 
 
 def first_on(facts: Any, arch: str) -> Any:
@@ -71,12 +71,12 @@ def test_goldens_of_another_state_of_the_spec_are_a_warning() -> None:
 def test_changed_outputs_are_named() -> None:
     files, _, digest = folder()
     name = next(name for name in files if name.endswith(".npy"))
-    (change,) = golden_changes(files, {**files, name: b"other"}, digest)
+    (change,) = golden_changes(files, {**files, name: b"other"}, *digest)
     assert change.text == "expected outputs: 1 array changed"
     assert change.details == (Path(name).stem,)
 
 
 def test_goldens_that_are_no_json_count_as_absent() -> None:
     files, _, digest = folder()
-    (change,) = golden_changes(files, {**files, "golden/facts.json": b"{"}, digest)
+    (change,) = golden_changes(files, {**files, "golden/facts.json": b"{"}, *digest)
     assert "gone" in change.text

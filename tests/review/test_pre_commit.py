@@ -80,7 +80,11 @@ def sample(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "hook", [pytest.param("{id: tilegen-check}", marks=pytest.mark.slow), "{id: tilegen-check, language: system}"]
+    "hook",
+    [
+        pytest.param("{id: tilegen-check}", marks=[pytest.mark.slow, pytest.mark.nightly]),
+        "{id: tilegen-check, language: system}",
+    ],
 )
 def test_a_legal_spec_passes_and_an_illegal_one_fails_on_its_line(sample: Path, source: Path, hook: str) -> None:
     passed = run(sample, source, hook)

@@ -61,7 +61,7 @@ def bench(config, monkeypatch):
     monkeypatch.setattr(runtime, "check_tensor", lambda *_arguments, **_options: None)
     monkeypatch.setattr(runtime, "check_arch", lambda *_arguments: "sm_90a")
     monkeypatch.setattr(runtime, "sm_count_of", lambda _index: 132)
-    monkeypatch.setattr(api._launching, "current_device", lambda: -1)
+    monkeypatch.setattr(api._compiled, "current_device", lambda: -1)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     made.inputs = functools.partial(made.modules.bench.inputs, device="cpu")(**DIMS, dtype=torch.float16)
     made.out = made.modules.bench.output(*made.inputs)

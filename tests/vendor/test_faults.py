@@ -24,7 +24,11 @@ def way(request, monkeypatch):
     return request.param
 
 
-EVERY = [pytest.param(1, marks=pytest.mark.slow, id="every-change"), pytest.param(7, id="every-seventh-change")]
+EVERY = [
+    pytest.param(1, marks=[pytest.mark.slow, pytest.mark.nightly], id="every-change"),
+    pytest.param(7, marks=pytest.mark.slow, id="every-seventh-change"),
+    pytest.param(29, id="every-29th-change"),
+]
 
 
 def outcomes(place, pristine, action, old, new, way, stride):

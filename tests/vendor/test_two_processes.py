@@ -34,6 +34,7 @@ def finish(processes):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_two_builds_of_different_kernels_at_once_both_end_up_in_the_tree(project, tmp_path):
     """Each build takes over what the other kernels have in the tree: unlocked, the later one would lose the earlier."""
     whole = read_tree(project.generated)
@@ -100,6 +101,7 @@ sys.exit(0 if len(cache.compile_seconds) == 1 else 3)
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_that_compile_one_kernel_at_once_leave_a_cache_that_serves_the_next(project, tmp_path):
     """TileLang's own disk cache, through the generated code, without a GPU."""
     if shutil.which("nvcc") is None:

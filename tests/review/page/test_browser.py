@@ -25,7 +25,7 @@ from tilegen.spec import load
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe_core = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
-SLOW = pytest.mark.slow
+SLOW = [pytest.mark.slow, pytest.mark.nightly]
 KERNELS = ("mla_decode", *(pytest.param(name, marks=SLOW) for name in ("gemm_relu", "rms_silu")))
 FONT = 9.5
 """Pixels of the least text on a phone."""
@@ -99,7 +99,8 @@ def test_a_page_says_nothing_asks_for_nothing_and_passes_axe(visit: Any, name: s
         assert found.requests == [found.file.as_uri()]
 
 
-@SLOW
+@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_states_pass_axe_too(visit: Any, tmp_path: Path) -> None:
     head = changed(tmp_path, "mla_decode", "BLOCK_N = 64", "BLOCK_N = 32")
     with visit(comparison_page(spec("mla_decode"), head)) as found:
