@@ -77,6 +77,13 @@ def norm(c: int, **tile: Any) -> dict[str, Any]:
     return {"dims": {"C": {"values": [c]}}, "tile": tile}
 
 
+def split_block(heads: int, rotary: int, keys: int, threads: int) -> dict[str, Any]:
+    """A plain pass over the parts of a sequence, 64 heads a block."""
+    tile = {"BLOCK_H": 64, "BLOCK_N": keys, "threads": threads, "stages": 2, "num_split": 4}
+    dims = {"H": {"values": [heads]}, "D_rope": {"values": [rotary]}}
+    return {"schedule": "plain", "dims": dims, "tile": tile}
+
+
 def one_tile(m: int) -> dict[str, Any]:
     """A stream-K product with one step for every 128 rows."""
     dims = {"M": {"dynamic": True, "max": m}, "N": {"values": [128]}, "K": {"values": [64]}}
@@ -148,6 +155,12 @@ FACTS: list[Fact] = [
         False,
     ),
     Fact("E13", MLA, {"tile": {"num_split": "drop"}}, holds=None),
+    Fact("E15", MLA, split_block(128, 64, 64, 384)),  # 512 with the producer's 128
+    Fact("E15", MLA, split_block(128, 64, 64, 512), False, "512 threads and 128 of the producer"),
+    Fact("E15", MLA, split_block(64, 64, 64, 512)),
+    Fact("E15", MLA, split_block(128, 32, 128, 256)),
+    Fact("E15", MLA, split_block(128, 16, 128, 256), False),
+    Fact("E15", MLA, split_block(128, 16, 64, 256)),
     # Rows
     Fact("F1", "row_norm", norm(96, BLOCK_C=96, BLOCK_M=1, threads=96), holds=None),
     Fact("F9", "row_norm", norm(1664, BLOCK_C=128, BLOCK_M=16, threads=256, blocks_per_sm=2)),
@@ -157,6 +170,8 @@ FACTS: list[Fact] = [
     Fact("F18", "row_norm", norm(4096, BLOCK_C=2048, BLOCK_M=1, threads=128), False, "256 lanes"),
     Fact("F18", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=4, threads=128)),
     Fact("F18", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=16, threads=128)),
+    Fact("F18", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=1, threads=128), False),
+    Fact("F18", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=2, threads=128)),
     Fact("F18", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=9, threads=128), False),
     Fact("F20", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=8, threads=128)),
     Fact("F20", "row_norm", norm(256, BLOCK_C=128, BLOCK_M=7, threads=128), False, at="tile.BLOCK_M"),
