@@ -18,6 +18,7 @@ from tilegen.check.prover import prove
 from tilegen.emit.rendering import render
 from tilegen.expr import Range, all_of, any_of, evaluate, negate, parse_condition, symbol
 from tilegen.spec import load, load_bytes
+from tilegen.spec.find import specs_in
 
 torch = pytest.importorskip("torch")
 
@@ -66,7 +67,7 @@ c = "silu(alpha * acc + bias) * gate * row_scale * K ** -0.5"
 prefer = [ {{ when = "M <= 16", call = "acme_{kernel}:skinny" }} ]
 """
 FOLDER = Path(__file__).parents[2] / "specs"
-OURS = sorted(path.stem for path in FOLDER.glob("*.toml") if not path.name.endswith(".tune.toml"))
+OURS = [path.stem for path in specs_in(FOLDER)]
 SPECS = {
     "rms": ROW_NORM.format(kernel="rms", norm="rms", formula="silu(x * rstd * gamma) + res"),
     "layer": ROW_NORM.format(kernel="layer", norm="layer", formula="(x - mean) * rstd * gamma + res"),

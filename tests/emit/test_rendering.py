@@ -13,10 +13,11 @@ from tilegen.emit.format import call_text, dict_text, domain_entry, tuple_text
 from tilegen.emit.rendering import cases_by_arch, render
 from tilegen.expr import evaluate
 from tilegen.spec import load
+from tilegen.spec.find import specs_in
 from tilegen.targets import target
 
 ROOT = Path(__file__).parent.parent.parent
-SPECS = sorted(path for path in (ROOT / "specs").glob("*.toml") if not path.name.endswith(".tune.toml"))
+SPECS = specs_in(ROOT / "specs")
 IDS = [path.stem for path in SPECS]
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from tilegen.check.checker import check
 from tilegen.emit.artefacts import compile_key
-from tilegen.emit.rendering import cases_by_arch, render
-from tilegen.families.family import family_of
+from tilegen.emit.rendering import factory_parameters, render
 from tilegen.plan.instances import instances
 from tilegen.spec import Severity, load_bytes
 from tilegen.verify.compare import disagreements
@@ -38,7 +37,7 @@ def test_derived_tiles_pass_the_checks_and_lower_as_planned(arch):
     spec = load_bytes(SPEC.replace("ARCH", arch).encode(), "mla.toml")
     assert not [entry for entry in check(spec).diagnostics if entry.severity is Severity.ERROR]
     instance = next(iter(instances(spec, arch)))
-    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    parameters = factory_parameters(spec)
     source = render(spec).files["kernel.py"]
     observed = observe(source, instruction_patterns(), compile_key(instance, parameters), arch, with_ptxas=False)
     assert disagreements(expected(instance), observed) == []

@@ -8,11 +8,10 @@ import pytest
 from tilegen.check.checker import check
 from tilegen.check.rule import find_rule
 from tilegen.emit.artefacts import compile_key
-from tilegen.emit.rendering import cases_by_arch, render
+from tilegen.emit.rendering import factory_parameters, render
 from tilegen.families.attention.decode import Decode
 from tilegen.families.attention.delayed import delayed
 from tilegen.families.attention.plain import plain
-from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings
 from tilegen.plan.instances import instances
 from tilegen.plan.model import Elementwise, Fill, Gemm, Loop, LoopKind, Scope
@@ -115,7 +114,7 @@ def test_every_role_that_a_call_can_need_is_an_instance(spec):
     from tilegen.aot.compile import compile_keys
 
     source = render(spec).files["kernel.py"]
-    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    parameters = factory_parameters(spec)
     for arch, roles in (("sm_90a", {False, True, "even", "ragged"}), ("sm_80", {False, True})):
         keys = [compile_key(instance, parameters) for instance in instances(spec, arch)]
         needed = compile_keys(source, arch, {})

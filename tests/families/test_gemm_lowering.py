@@ -4,8 +4,7 @@ import pytest
 
 from tests.families.gemm import RICH, TILES, gemm, module
 from tilegen.emit.artefacts import compile_key
-from tilegen.emit.rendering import cases_by_arch, render
-from tilegen.families.family import family_of
+from tilegen.emit.rendering import factory_parameters, render
 from tilegen.plan.instances import instances
 from tilegen.verify.compare import disagreements
 from tilegen.verify.expected import expected
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.slow
 def test_the_plan_of_a_schedule_is_what_tilelang_makes(tiles, a, b):
     spec = gemm(tiles, a=a, b=b, **RICH)
     (instance,) = instances(spec, "sm_90a")
-    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    parameters = factory_parameters(spec)
     key = compile_key(instance, parameters)
     observed = observe(render(spec).files["kernel.py"], {}, key, "sm_90a", with_ptxas=False)
     assert disagreements(expected(instance), observed) == []
@@ -30,7 +29,7 @@ def test_the_plan_of_a_schedule_is_what_tilelang_makes(tiles, a, b):
 def test_the_plain_schedule_is_what_tilelang_makes_on_other_chips(arch):
     spec = gemm("plain", arch=arch, **RICH)
     (instance,) = instances(spec, arch)
-    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    parameters = factory_parameters(spec)
     key = compile_key(instance, parameters)
     observed = observe(render(spec).files["kernel.py"], {}, key, arch, with_ptxas=False)
     assert disagreements(expected(instance), observed) == []
@@ -55,7 +54,7 @@ use = { panel = 10, order = "row" }
 
 def test_each_case_has_the_order_of_tiles_that_its_rule_gives(tmp_path):
     spec = gemm(("plain", SWIZZLED))
-    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+    parameters = factory_parameters(spec)
     kernel = module(spec, tmp_path)
     keys = [compile_key(instance, parameters) for instance in instances(spec, "sm_90a")]
     orders = {key["swizzle"]: {one.swizzle for one in read_ir(kernel.build(**key))} for key in keys}

@@ -15,6 +15,7 @@ import pytest
 
 from tilegen.emit.rendering import render
 from tilegen.interp import InterpretedKernel
+from tilegen.spec.find import specs_in
 from tilegen.spec.loading import load
 
 torch = pytest.importorskip("torch")
@@ -26,7 +27,7 @@ SM_COUNT = {"sm_90a": 132, "sm_80": 108}
 def rendered(tmp_path_factory):
     """Every spec of the repository, rendered into one folder that can be imported from."""
     folder = tmp_path_factory.mktemp("rendered")
-    for path in sorted(path for path in SPECS.glob("*.toml") if not path.name.endswith(".tune.toml")):
+    for path in specs_in(SPECS):
         spec = load(path)
         place = folder / spec.kernel
         place.mkdir()

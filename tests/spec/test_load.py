@@ -17,9 +17,10 @@ from tests.spec.specs import GEMM, MLA, NORM, changed, spec
 from tilegen.expr import Range, free_names, parse_condition, parse_integer, symbol
 from tilegen.plan.instances import static_shapes
 from tilegen.spec import SpecError, Swizzle, load
+from tilegen.spec.find import specs_in
 
 FOLDER = Path(__file__).parents[2] / "specs"
-SPECS = sorted(path for path in FOLDER.glob("*.toml") if not path.name.endswith(".tune.toml"))
+SPECS = specs_in(FOLDER)
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)

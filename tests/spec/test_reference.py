@@ -84,8 +84,7 @@ def test_an_example_breaks_no_rule(base: str | None, text: str) -> None:
 def test_an_example_builds_and_lowers_as_planned(base: str | None, text: str) -> None:
     """One instance of each: rendered, lowered by TileLang without a GPU, and equal to its plan."""
     from tilegen.emit.artefacts import compile_key
-    from tilegen.emit.rendering import cases_by_arch, render
-    from tilegen.families.family import family_of
+    from tilegen.emit.rendering import factory_parameters, render
     from tilegen.plan.instances import instances
     from tilegen.verify.compare import disagreements
     from tilegen.verify.expected import expected
@@ -94,7 +93,7 @@ def test_an_example_builds_and_lowers_as_planned(base: str | None, text: str) ->
 
     loaded = spec(whole(base, text))
     instance = next(instances(loaded, loaded.targets[0].arch))
-    parameters = family_of(loaded).context(loaded, cases_by_arch(loaded))["factory_parameters"]
+    parameters = factory_parameters(loaded)
     key = compile_key(instance, parameters)
     observed = observe(render(loaded).files["kernel.py"], instruction_patterns(), key, instance.arch, False)
     assert disagreements(expected(instance), observed) == []

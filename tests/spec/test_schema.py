@@ -13,11 +13,12 @@ from tests.spec.specs import GEMM, MLA, NORM, changed
 from tests.spec.test_refused import CASES
 from tilegen import families
 from tilegen.spec import keys
+from tilegen.spec.find import specs_in
 from tilegen.spec.schema import schema
 from tilegen.spec.starter import starter
 
 FOLDER = Path(__file__).parents[2] / "specs"
-SPECS = sorted(path for path in FOLDER.glob("*.toml") if not path.name.endswith(".tune.toml"))
+SPECS = specs_in(FOLDER)
 STRUCTURAL = ("spec-unknown-key", "spec-wrong-type", "spec-missing-key")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.emit.artefacts import kernel_folder, manifest, manifest_entry
-from tilegen.emit.rendering import cases_by_arch, render
+from tilegen.emit.rendering import factory_parameters, render
 from tilegen.emit.tree import replace_tree
 from tilegen.families.family import family_of
 from tilegen.spec import load_bytes
@@ -108,7 +108,7 @@ class Project:
             folders[spec.kernel] = kernel_folder(
                 spec, render(spec), [], cases, {case["name"]: b"" for case in cases}, None
             )
-            parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+            parameters = factory_parameters(spec)
             entries[spec.kernel] = manifest_entry(spec, parameters)
         tree = {f"{kernel}/{name}": content for kernel, files in folders.items() for name, content in files.items()}
         return {**tree, "manifest.json": manifest(folders, entries)}

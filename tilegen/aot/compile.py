@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilegen import cache
+from tilegen.verify.loading import import_kernel
 
 TIMEOUT_SECONDS = 900
 
@@ -22,7 +21,7 @@ class CompileError(Exception):
 def compile_keys(source: str, arch: str, dims: Mapping[str, list[int]]) -> list[dict[str, Any]]:
     """The compile keys of a kernel file on ``arch``, limited to the ``dims`` that it has."""
     with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
-        kernel = load_kernel(Path(folder), source)
+        kernel = import_kernel(Path(folder), source)
         known = {name: values for name, values in dims.items() if name in kernel.DOMAIN}
         found: list[dict[str, Any]] = kernel.compile_keys(arch, kernel.SM_COUNT[arch], **known)
     return found
@@ -49,20 +48,6 @@ def compile_library(source: str, key: dict[str, Any], label: str) -> dict[str, A
     return {**stored, "library": bytes.fromhex(stored["library"])}
 
 
-def load_kernel(folder: Path, source: str) -> Any:
-    """Imports a kernel file from its text; a prim_func must live in a real file."""
-    path = folder / "kernel.py"
-    path.write_text(source, encoding="utf-8")
-    name = f"tilegen_compiled_{folder.name.replace('-', '_')}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def _compile(source: str, key: dict[str, Any], label: str) -> dict[str, Any]:
     from tilegen.aot.c_expression import UnsupportedError
     from tilegen.aot.launch import read_launch
@@ -70,7 +55,7 @@ def _compile(source: str, key: dict[str, Any], label: str) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory(prefix="tilegen-") as name:
         folder = Path(name)
-        kernel = load_kernel(folder, source)
+        kernel = import_kernel(folder, source)
         try:
             prim_func = kernel.build(**key)
             artifact, config = _lower(prim_func, key["arch"])

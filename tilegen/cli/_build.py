@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilegen.emit import stamp
+from tilegen.spec.find import is_spec
 
 if TYPE_CHECKING:
     from tilegen.emit.build import Built
@@ -44,7 +45,7 @@ def spec_files(paths: tuple[Path, ...]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(file for file in path.glob("*.toml") if not file.name.endswith(".tune.toml"))
+            inside = sorted(file for file in path.glob("*.toml") if is_spec(file.name))
             if not inside:
                 raise click.UsageError(f"{path} holds no spec (*.toml)")
             found += inside

@@ -107,23 +107,16 @@ def _checked(specs: list[Spec]) -> list[Diagnostic]:
 def _jobs(spec: Spec, rendering: Rendering, depth: Depth, targets: tuple[str, ...]) -> Iterable[Job]:
     from tilegen.verify.pipeline import Job
 
-    parameters = family_of(spec).context(spec, _cases(spec))["factory_parameters"]
     for target in spec.targets:
         if targets and target.arch not in targets:
             continue
         found = list(instances(spec, target.arch))
         representatives = _representatives(found)
-        recorded = [compile_key(instance, parameters) for instance in representatives]
+        recorded = [compile_key(instance, rendering.parameters) for instance in representatives]
         # Cases that differ in what is no compile key, like the number of splits, share one kernel.
         for instance in found if depth == "all" else representatives:
-            key = compile_key(instance, parameters)
+            key = compile_key(instance, rendering.parameters)
             yield Job(instance, rendering.files["kernel.py"], key, key in recorded)
-
-
-def _cases(spec: Spec) -> Any:
-    from tilegen.emit.rendering import cases_by_arch
-
-    return cases_by_arch(spec)
 
 
 def _representatives(found: list[Instance]) -> list[Instance]:
@@ -224,8 +217,7 @@ def _tree(
             old.get(f"{spec.kernel}/golden/facts.json"),
             targets,
         )
-        parameters = family.context(spec, _cases(spec))["factory_parameters"]
-        entries[spec.kernel] = manifest_entry(spec, parameters)
+        entries[spec.kernel] = manifest_entry(spec, renderings[spec.kernel].parameters)
     tree = {f"{kernel}/{name}": content for kernel, files in folders.items() for name, content in files.items()}
     tree[MANIFEST] = manifest(folders, entries)
     return tree

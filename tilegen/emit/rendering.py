@@ -37,10 +37,13 @@ class RenderError(Exception):
 
 @dataclass(frozen=True)
 class Rendering:
-    """The generated folder of one kernel, without its goldens: relative path to text."""
+    """The generated folder of one kernel, without its goldens: relative path to text. ``parameters`` are the tile values
+    of its compile keys.
+    """
 
     kernel: str
     files: Mapping[str, str]
+    parameters: tuple[str, ...]
 
 
 def render(spec: Spec) -> Rendering:
@@ -59,7 +62,14 @@ def render(spec: Spec) -> Rendering:
     }
     if context["module"]:
         files["module.py"] = render_template(f"{folder}/module.jinja", context)
-    return Rendering(spec.kernel, {name: _tidy(text) for name, text in files.items()})
+    return Rendering(
+        spec.kernel, {name: _tidy(text) for name, text in files.items()}, tuple(context["factory_parameters"])
+    )
+
+
+def factory_parameters(spec: Spec) -> tuple[str, ...]:
+    """The tile values of a spec's compile keys. Raises :class:`RenderError` where it cannot be printed."""
+    return tuple(family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"])
 
 
 SUPPORT = ("_compiled.py", "_launching.py", "_runtime.py", "_golden.py")

@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilegen.lowering.instruction import GemmPath, gemm_path, operand_continuity
+from tilegen.lowering.instruction import GemmPath, operand_continuity
+from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
 
 if TYPE_CHECKING:
@@ -148,19 +149,7 @@ def _continuity(target: Target, kernel: KernelPlan, name: str, columns: int) -> 
 
 
 def _operand_width(target: Target, kernel: KernelPlan, gemm: Gemm, name: str, columns: int) -> int:
-    threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-    sizes = (gemm.m, gemm.n, gemm.k, threads)
-    if not all(isinstance(size, int) for size in sizes):
-        return columns
-    path = gemm_path(
-        target,
-        *sizes,
-        gemm.policy,  # type: ignore[arg-type]
-        gemm.dtype,
-        gemm.accum,
-        transpose_a=gemm.transpose_a,
-        transpose_b=gemm.transpose_b,
-    )
+    path = path_of(target, kernel, gemm)
     if not isinstance(path, GemmPath):
         return columns
     is_a = name == gemm.a

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Size, add, ceil_div, maximum, multiply
-from tilegen.lowering.instruction import GemmPath, gemm_path
+from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.registers import (
     MMA_ADDRESSING,
     ROW_OVERHEAD,
@@ -16,6 +16,7 @@ from tilegen.lowering.registers import (
     mma_operand_registers,
     register_budget,
 )
+from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
@@ -117,16 +118,11 @@ def beside_accumulators(plan: TilePlan, kernel: KernelPlan) -> int | None:
     """Registers that the products of a kernel need beside their accumulators; None where that is not known."""
     found = []
     for gemm, _ in kernel.find(Gemm):
-        m, n, k = gemm.m, gemm.n, gemm.k
-        threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-        if not all(isinstance(size, int) for size in (m, n, k, threads)):
-            return None
-        transposes = {"transpose_a": gemm.transpose_a, "transpose_b": gemm.transpose_b}
-        path = gemm_path(plan.target, m, n, k, threads, gemm.policy, gemm.dtype, gemm.accum, **transposes)
+        path = path_of(plan.target, kernel, gemm)
         if not isinstance(path, GemmPath):
             return None
         if path.instruction == "wgmma":
             found.append(WGMMA_OVERHEAD)
         else:
-            found.append(mma_operand_registers(m // path.partition.m, n // path.partition.n) + MMA_ADDRESSING)
+            found.append(mma_operand_registers(gemm.m // path.partition.m, gemm.n // path.partition.n) + MMA_ADDRESSING)
     return max(found, default=None)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import evaluate
-from tilegen.lowering.instruction import GemmPath, gemm_path
+from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.occupancy import occupancy
 from tilegen.lowering.registers import (
     MMA_ADDRESSING,
@@ -18,6 +18,7 @@ from tilegen.lowering.registers import (
     register_budget,
 )
 from tilegen.plan.build import plan_of
+from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import fragment_registers, shared_bytes, static_shared_bytes
 
@@ -180,19 +181,7 @@ def _paths(plan: TilePlan, kernel: KernelPlan, at: Any) -> list[tuple[Gemm, Gemm
     """Each gemm with its instruction; one that TileLang refuses has none, and a rule says so."""
     found = []
     for gemm, _ in kernel.find(Gemm):
-        threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-        path = gemm_path(
-            plan.target,
-            at(gemm.m),
-            at(gemm.n),
-            at(gemm.k),
-            at(threads),
-            gemm.policy,
-            gemm.dtype,
-            gemm.accum,
-            transpose_a=gemm.transpose_a,
-            transpose_b=gemm.transpose_b,
-        )
+        path = path_of(plan.target, kernel, gemm, at)
         if isinstance(path, GemmPath):
             found.append((gemm, path))
     return found

@@ -8,16 +8,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tilegen import cache
 from tilegen.review.change import RANK, KernelDiff, SpecDiff
 from tilegen.review.names import kernel_name, same_but_for_the_name
 from tilegen.review.revisions import Revision
-from tilegen.review.tuned import lock_path
-
-if TYPE_CHECKING:
-    pass
+from tilegen.spec.find import is_spec, lock_path
 
 KIND = "reviews"
 """Folder of the cache."""
@@ -68,11 +65,12 @@ def _sides(files: Mapping[str, bytes], specs: Sequence[str], generated: str) -> 
             folders.setdefault(kernel, {})[name] = content
     found = {}
     for path, content in files.items():
-        is_spec = path.endswith(".toml") and not path.endswith(".tune.toml")
         hidden = any(part.startswith(".") for part in path.split("/"))
-        if is_spec and not hidden and not _under(path, tree) and any(_under(path, root) for root in roots):
+        if is_spec(path) and not hidden and not _under(path, tree) and any(_under(path, root) for root in roots):
             kernel = kernel_name(content) or os.path.basename(path).removesuffix(".toml")
-            found[path] = Side(path, kernel, content, files.get(lock_path(path)), folders.get(kernel, {}))
+            found[path] = Side(
+                path, kernel, content, files.get(lock_path(Path(path)).as_posix()), folders.get(kernel, {})
+            )
     return found
 
 

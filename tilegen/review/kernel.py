@@ -19,9 +19,10 @@ from tilegen.review.growth import growth
 from tilegen.review.names import differing_values, same_but_for_the_name, same_values
 from tilegen.review.source import source_diffs
 from tilegen.review.summary import Summary, summarize
-from tilegen.review.tuned import LOCK_SUFFIX, tuned_changes
+from tilegen.review.tuned import tuned_changes
 from tilegen.review.words import count_words, joined
 from tilegen.spec.diagnostic import SpecError
+from tilegen.spec.find import LOCK_SUFFIX
 from tilegen.spec.loading import load_bytes
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from tilegen.check.checker import settle, settle_spec
 from tilegen.check.findings import findings
 from tilegen.check.prover import Status
 from tilegen.emit.artefacts import compile_keys
-from tilegen.emit.rendering import RenderError, cases_by_arch
-from tilegen.families.family import family_of
+from tilegen.emit.rendering import RenderError, factory_parameters
 from tilegen.plan.build import dtype_bindings
 from tilegen.review.budget import Budget, LaunchBudget, budget
 from tilegen.review.shapes import case_table
@@ -187,7 +186,7 @@ def launch_role(entry: Budget, launch: LaunchBudget) -> str:
 def _compile_keys(spec: Spec) -> dict[str, tuple[dict[str, Any], ...]]:
     """The compile keys of each target; none where the spec cannot be printed, which a build says."""
     try:
-        parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
+        parameters = factory_parameters(spec)
     except RenderError:
         return {}
     found: dict[str, list[dict[str, Any]]] = {target.arch: [] for target in spec.targets}

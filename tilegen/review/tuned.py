@@ -16,14 +16,6 @@ MEASURED = ("ratio", "us", "card", "dtype", "date", "shape", "versions")
 """Keys that say how it was measured, not what won."""
 
 
-LOCK_SUFFIX = ".tune.toml"
-
-
-def lock_path(spec_path: str) -> str:
-    """The lock beside a spec: ``specs/gemm_relu.tune.toml``."""
-    return spec_path.removesuffix(".toml") + LOCK_SUFFIX
-
-
 def tuned_changes(before: bytes | None, after: bytes | None) -> Iterator[Change]:
     """The winners that are new, gone or others. A winner that is slower than the one before it is a warning."""
     if before == after:

@@ -56,13 +56,18 @@ def _named(argument: str) -> Iterator[Path]:
         yield _kernel(argument)
 
 
+def is_spec(name: str) -> bool:
+    """Whether a file of this name holds a spec: TOML, and no lock."""
+    return name.endswith(".toml") and not name.endswith(LOCK_SUFFIX)
+
+
 def specs_in(folder: Path) -> list[Path]:
     """Every ``.toml`` file under a folder, sorted; hidden folders and measurements (``*.tune.toml``) are left out."""
     return sorted(
         path
         for path in folder.rglob("*.toml")
         if path.is_file()
-        and not path.name.endswith(LOCK_SUFFIX)
+        and is_spec(path.name)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 

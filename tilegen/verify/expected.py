@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import evaluate
-from tilegen.lowering.instruction import GemmPath, gemm_path
+from tilegen.lowering.instruction import GemmPath
+from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Gemm, KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.registers import demands
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
@@ -95,20 +96,7 @@ SPELLING = {"mma.sync": "mma"}
 def _instructions(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> set[str]:
     found = set()
     for gemm, _ in kernel.find(Gemm):
-        threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-        m, n, k, t = (int(evaluate(size, dims)) for size in (gemm.m, gemm.n, gemm.k, threads))
-        path = gemm_path(
-            plan.target,
-            m,
-            n,
-            k,
-            t,
-            gemm.policy,
-            gemm.dtype,
-            gemm.accum,
-            transpose_a=gemm.transpose_a,
-            transpose_b=gemm.transpose_b,
-        )
+        path = path_of(plan.target, kernel, gemm, lambda size: int(evaluate(size, dims)))
         if isinstance(path, GemmPath):
             found.add(SPELLING.get(path.instruction, path.instruction))
     return found

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import evaluate, free_names
-from tilegen.lowering.instruction import GemmPath, gemm_path, operand_continuity
+from tilegen.lowering.instruction import GemmPath, operand_continuity
 from tilegen.lowering.tma import tma_copy
 from tilegen.lowering.vector import shared_vector_bytes
+from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
 
 if TYPE_CHECKING:
@@ -89,10 +90,7 @@ def _continuity(plan: TilePlan, kernel: KernelPlan, copy: Copy, columns: int, di
     for gemm, _ in kernel.find(Gemm):
         if copy.dst not in (gemm.a, gemm.b):
             continue
-        threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-        m, n, k, t = (int(evaluate(size, dims)) for size in (gemm.m, gemm.n, gemm.k, threads))
-        transposes = {"transpose_a": gemm.transpose_a, "transpose_b": gemm.transpose_b}
-        path = gemm_path(plan.target, m, n, k, t, gemm.policy, gemm.dtype, gemm.accum, **transposes)
+        path = path_of(plan.target, kernel, gemm, lambda size: int(evaluate(size, dims)))
         if isinstance(path, GemmPath):
             is_a = copy.dst == gemm.a
             transposed = gemm.transpose_a if is_a else gemm.transpose_b

@@ -6,13 +6,14 @@ Everything that goes in and comes out is plain data, so that it can cross proces
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import re
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from tilegen.verify.loading import import_kernel
 
 
 def start_quietly() -> None:
@@ -40,7 +41,7 @@ def lower(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str)
     from tilegen.verify.facts import LoweringError, lower_facts
 
     with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
-        kernel = _load(Path(folder) / "kernel.py", source)
+        kernel = import_kernel(Path(folder), source)
         try:
             prim_func = kernel.build(**key)
             facts = lower_facts(prim_func, target(arch))
@@ -69,19 +70,6 @@ def lower(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str)
             "ptxas": None,
         }
     return observed, facts
-
-
-def _load(path: Path, text: str) -> Any:
-    """Imports a Python file from text; a prim_func must live in a real file."""
-    path.write_text(text, encoding="utf-8")
-    name = f"tilegen_observed_{path.parent.name.replace('-', '_')}_{path.stem.strip('_')}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _golden_facts(patterns: dict[str, str], facts: Any) -> dict[str, Any]:

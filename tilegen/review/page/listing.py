@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tilegen.emit.rendering import RenderError, render
 from tilegen.review.origin import origins
+from tilegen.review.page.spans import spans
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
@@ -100,10 +101,4 @@ def _quiet(lines: list[str]) -> Iterator[bool]:
 
 def _runs(numbers: list[int]) -> Iterator[Link]:
     """Lines one after the other as one link each."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return (Link(run[0], last=run[-1] if len(run) > 1 else None) for run in runs)
+    return (Link(first, last=last if last > first else None) for first, last in spans(numbers))

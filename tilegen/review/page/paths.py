@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilegen.lowering.instruction import GemmPath, GemmRefusal, gemm_path
+from tilegen.lowering.instruction import GemmPath, GemmRefusal
 from tilegen.lowering.tma import stride_ok
+from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
 
 if TYPE_CHECKING:
@@ -33,22 +34,7 @@ def copy_path(sized: SizedPlan, kernel: KernelPlan, copy: Copy, loops: tuple[Loo
 
 def product_path(sized: SizedPlan, kernel: KernelPlan, gemm: Gemm) -> GemmPath | GemmRefusal | None:
     """The matrix instruction of a product and how its warps share the accumulator; None where a size is not known."""
-    threads = kernel.launch.threads if gemm.threads is None else gemm.threads
-    m, n, k, count = (sized.number(size) for size in (gemm.m, gemm.n, gemm.k, threads))
-    if m is None or n is None or k is None or count is None:
-        return None
-    return gemm_path(
-        sized.plan.target,
-        m,
-        n,
-        k,
-        count,
-        gemm.policy,  # type: ignore[arg-type]
-        gemm.dtype,
-        gemm.accum,
-        transpose_a=gemm.transpose_a,
-        transpose_b=gemm.transpose_b,
-    )
+    return path_of(sized.plan.target, kernel, gemm, sized.number)
 
 
 ROWS = {"wgmma": 64, "mma.sync": 16, "mfma": 16, "tcgen05": 128}

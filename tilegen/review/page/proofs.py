@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.findings import located
 from tilegen.check.prover import Status
 from tilegen.expr import to_text
+from tilegen.review.page.spans import spans
 
 if TYPE_CHECKING:
     from tilegen.check.result import Result
@@ -120,10 +121,4 @@ def where(views: list[View], found: list[View]) -> str:
 
 
 def _runs(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans(numbers))

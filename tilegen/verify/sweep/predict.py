@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen import cache
 from tilegen.emit.artefacts import compile_key
-from tilegen.emit.rendering import TILELANG_VERSION, cases_by_arch, render
-from tilegen.families.family import family_of
+from tilegen.emit.rendering import TILELANG_VERSION, render
 from tilegen.plan.instances import instances
 from tilegen.verify.expected import expected
 from tilegen.verify.sweep.draw import Sample, Verdict, verdict_on
@@ -65,8 +64,8 @@ def predict(sample: Sample) -> Prediction:
 
 def _program(arch: str, instance: Instance) -> Program:
     spec = instance.spec
-    parameters = family_of(spec).context(spec, cases_by_arch(spec))["factory_parameters"]
-    return Program(arch, bare(render(spec).files["kernel.py"]), compile_key(instance, parameters))
+    rendering = render(spec)
+    return Program(arch, bare(rendering.files["kernel.py"]), compile_key(instance, rendering.parameters))
 
 
 def bare(source: str) -> str:
