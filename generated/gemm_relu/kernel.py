@@ -83,7 +83,7 @@ ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
 SM_COUNT = {"sm_90a": 132, "sm_80": 108}
 
-# The declared domain (specs/gemm_relu.toml, [dims]): the tiling was proved legal for every shape in it.
+# The declared domain (gemm_relu.toml, [dims]): the tiling was proved legal for every shape in it.
 DOMAIN = {
     "M": (lambda M: 1 <= M <= 1048576, "from 1 to 1048576"),
     "N": (lambda N: N in (1024, 2048, 4096, 7168, 8192, 14336), "1024, 2048, 4096, 7168, 8192, 14336"),
@@ -94,9 +94,9 @@ SHAPES = ((1024, 1024), (2048, 2048), (4096, 4096), (4096, 14336), (7168, 2048),
 
 
 def tiles(arch, M, N, K, sm_count):
-    """Tile values of one shape: the rules of specs/gemm_relu.toml, proved legal for every shape of DOMAIN."""
+    """Tile values of one shape: the rules of gemm_relu.toml, proved legal for every shape of DOMAIN."""
     if arch in ("sm_90a",):
-        # Measured to be faster than the rules below: specs/gemm_relu.tune.toml.
+        # Measured to be faster than the rules below: gemm_relu.tune.toml.
         if K == 8192 and N == 8192 and 129 <= M and M <= 256:
             return dict(
                 schedule="stream_k",

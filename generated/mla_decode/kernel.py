@@ -105,7 +105,7 @@ ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
 SM_COUNT = {"sm_90a": 132, "sm_80": 108}
 
-# The declared domain (specs/mla_decode.toml, [dims]): the tiling was proved legal for every shape in it.
+# The declared domain (mla_decode.toml, [dims]): the tiling was proved legal for every shape in it.
 DOMAIN = {
     "B": (lambda B: 1 <= B <= 4096, "from 1 to 4096"),
     "H": (lambda H: H in (16, 64, 128), "16, 64, 128"),
@@ -132,7 +132,7 @@ DELAYED_PASS_CONFIGS = {**PASS_CONFIGS, "tl.disable_thread_storage_sync": True}
 
 
 def tiles(arch, B, H, S, D_nope, D_rope, sm_count):
-    """Tile values of one shape: the rules of specs/mla_decode.toml, proved legal for every shape of DOMAIN."""
+    """Tile values of one shape: the rules of mla_decode.toml, proved legal for every shape of DOMAIN."""
     if arch in ("sm_90a",):
         if H < 64 and sm_count <= B * -(-H // 16):
             return dict(BLOCK_H=16, BLOCK_N=64, threads=128, stages=2, num_split=1, schedule="plain")

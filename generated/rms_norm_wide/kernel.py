@@ -32,7 +32,7 @@ ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
 SM_COUNT = {"sm_90a": 132, "sm_80": 108}
 
-# The declared domain (specs/rms_norm_wide.toml, [dims]): the tiling was proved legal for every shape in it.
+# The declared domain (rms_norm_wide.toml, [dims]): the tiling was proved legal for every shape in it.
 DOMAIN = {
     "M": (lambda M: 1 <= M <= 16777216, "from 1 to 16777216"),
     "C": (
@@ -53,7 +53,7 @@ PASS_CONFIGS = {
 
 
 def tiles(arch, M, C, sm_count):
-    """Tile values of one shape: the rules of specs/rms_norm_wide.toml, proved legal for every shape of DOMAIN."""
+    """Tile values of one shape: the rules of rms_norm_wide.toml, proved legal for every shape of DOMAIN."""
     return dict(schedule="two_pass", BLOCK_C=4096, threads=256, blocks_per_sm=5)
 
 

@@ -57,7 +57,7 @@ ARCHES = ("sm_90a", "sm_80")
 DTYPES = ("float16", "bfloat16")
 SM_COUNT = {"sm_90a": 132, "sm_80": 108}
 
-# The declared domain (specs/rms_silu.toml, [dims]): the tiling was proved legal for every shape in it.
+# The declared domain (rms_silu.toml, [dims]): the tiling was proved legal for every shape in it.
 DOMAIN = {
     "M": (lambda M: 1 <= M <= 16777216, "from 1 to 16777216"),
     "C": (
@@ -78,7 +78,7 @@ PASS_CONFIGS = {
 
 
 def tiles(arch, M, C, sm_count):
-    """Tile values of one shape: the rules of specs/rms_silu.toml, proved legal for every shape of DOMAIN."""
+    """Tile values of one shape: the rules of rms_silu.toml, proved legal for every shape of DOMAIN."""
     if C <= 32 and M <= 1024:
         BLOCK_C = 32
     elif C <= 64 and M <= 1024:

@@ -3,6 +3,7 @@
 import ast
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from tilegen.emit.format import call_text, dict_text, domain_entry, tuple_text
 from tilegen.emit.rendering import cases_by_arch, render
 from tilegen.expr import evaluate
 from tilegen.spec import load
-from tilegen.spec.find import specs_in
+from tilegen.spec.find import lock_path, specs_in
 from tilegen.targets import target
 
 ROOT = Path(__file__).parent.parent.parent
@@ -107,13 +108,20 @@ def test_the_header_names_the_spec_its_hash_and_the_versions(spec):
         assert f"Budget on {arch}" in header
 
 
-def test_rendered_code_passes_the_linter_and_the_formatter(spec, tmp_path):
+@pytest.mark.parametrize("depth", ["near", "deep/" * 18])
+def test_rendered_code_passes_the_linter_and_the_formatter(spec, tmp_path, depth):
+    """From a spec that is named by a short path or a long one."""
     ruff = Path(sys.executable).parent / "ruff"
     if not ruff.exists():
         pytest.skip("ruff is not installed beside this Python")
     folder = tmp_path / spec.kernel
     folder.mkdir()
-    for name, text in render(spec).files.items():
+    specs = tmp_path / depth
+    specs.mkdir(parents=True)
+    for file in (Path(spec.path), lock_path(Path(spec.path))):
+        if file.exists():
+            shutil.copy(file, specs)
+    for name, text in render(load(specs / Path(spec.path).name)).files.items():
         (folder / name).write_text(text)
     for command in (["check"], ["format", "--check"]):
         result = subprocess.run(

@@ -28,7 +28,12 @@ def environment() -> ImmutableSandboxedEnvironment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters.update(attribute_text=layout.attribute_text, tuple_text=layout.tuple_text, dict_text=layout.dict_text)
+    found.filters.update(
+        attribute_text=layout.attribute_text,
+        dict_text=layout.dict_text,
+        filled=layout.filled,
+        tuple_text=layout.tuple_text,
+    )
     found.globals.update(
         call_text=layout.call_text,
         all_text=layout.all_text,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,11 @@ if TYPE_CHECKING:
     from tilegen.spec.model import Tolerance
 
 WIDTH = 120
+
+
+def filled(text: str) -> str:
+    """A sentence of a docstring over as many lines as it needs; a path in it is not broken."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def tuple_text(items: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilegen import __version__
@@ -135,6 +136,8 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "licence": LICENCE,
         "spec": spec,
         "spec_path": spec.path,
+        "spec_file": Path(spec.path).name,
+        "lock_file": None if spec.lock is None else Path(spec.lock.path).name,
         "spec_sha256": spec.sha256,
         "kernel": spec.kernel,
         "arches": tuple(by_arch),

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from tilegen.emit.artefacts import SOURCES
@@ -141,9 +142,9 @@ def _renamed(files: Mapping[str, str], old: Side, new: Side) -> dict[str, str]:
     """The sources as they would read if kernel and spec had been called as they are at the head."""
     if (old.kernel, old.path) == (new.kernel, new.path):
         return dict(files)
-    kernel = rf"(?<![A-Za-z0-9]){re.escape(old.kernel)}(?![A-Za-z0-9])"
-    word = re.compile(rf"(?P<path>{re.escape(old.path)})|{kernel}")
-    return {name: word.sub(lambda m: new.path if m["path"] else new.kernel, text) for name, text in files.items()}
+    now = {old.path: new.path, PurePath(old.path).name: PurePath(new.path).name, old.kernel: new.kernel}
+    word = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, now))})(?![A-Za-z0-9])")
+    return {name: word.sub(lambda match: now[match[0]], text) for name, text in files.items()}
 
 
 def _plain(files: Mapping[str, str], kernel: str) -> dict[str, str]:
