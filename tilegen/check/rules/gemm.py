@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
@@ -23,7 +23,6 @@ from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
-    from tilegen.targets import Target
 
 
 def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
@@ -35,24 +34,22 @@ def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
 
 def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
     """What a gemm becomes, as a function of its M, N, K and threads."""
-    kind = (gemm.policy, gemm.dtype, gemm.accum, gemm.transpose_a, gemm.transpose_b)
-    return lambda m, n, k, threads: _path(plan.target, m, n, k, threads, *kind)
 
+    def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
+        return gemm_path(
+            plan.target,
+            m,
+            n,
+            k,
+            threads,
+            gemm.policy,
+            gemm.dtype,
+            gemm.accum,
+            transpose_a=gemm.transpose_a,
+            transpose_b=gemm.transpose_b,
+        )
 
-@lru_cache(maxsize=65_536)
-def _path(
-    target: Target,
-    m: int,
-    n: int,
-    k: int,
-    threads: int,
-    policy: Any,
-    dtype: str,
-    accum: str,
-    transpose_a: bool,
-    transpose_b: bool,
-) -> GemmPath | GemmRefusal:
-    return gemm_path(target, m, n, k, threads, policy, dtype, accum, transpose_a=transpose_a, transpose_b=transpose_b)
+    return path
 
 
 def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, ...]:
