@@ -11,13 +11,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.prover import Status, prove
+from tilegen.check.prover import BY_ARITHMETIC, Status, prove
 from tilegen.check.result import Result, dtype_text, without_consequences
 from tilegen.check.rule import Rule, rules
 from tilegen.plan.model import TilePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from tilegen.check.domain import Domain
     from tilegen.targets import Target
@@ -41,13 +41,6 @@ class Tally:
             self.proved[result.rule.code] += 1
         else:
             self.open.append(result)
-
-    def count(self, proved: Mapping[str, int], methods: Mapping[str, int]) -> None:
-        """Adds obligations that were proved."""
-        for code, number in proved.items():
-            self.proved[code] += number
-        for method, number in methods.items():
-            self.methods[method] += number
 
     @property
     def rules(self) -> Mapping[str, Mapping[str, int]]:
@@ -110,38 +103,43 @@ class Programs:
         for result in without_consequences(results):
             self.tally.add(result)
 
-    def _settle(self, plan: TilePlan, region: Domain) -> Iterator[Result]:
+    def _settle(self, plan: TilePlan, region: Domain) -> list[Result]:
         """Counts what is proved of a plan; the rest."""
         content = (plan.dtypes, plan.schedule, plan.case, plan.kernels, plan.flops, plan.bytes_moved)
         alike = self._known.setdefault((*plan.dtypes.values(), plan.case.condition), [])
         known = next((program for program in alike if program.content == content), None)
         if known is not None:
-            self.tally.count(known.proved, known.methods)
-            for rule in known.left:
-                yield from self._ask(rule, plan, plan, region)[1]
-            return
+            for code, number in known.proved.items():
+                self.tally.proved[code] += number
+            for method, number in known.methods.items():
+                self.tally.methods[method] += number
+            return [result for rule in known.left for result in self._ask(rule, plan, plan, region)[1]]
         program = _Program(content)
         alike.append(program)
-        watched = WatchedPlan(plan)
+        watched, found = WatchedPlan(plan), []
         for rule in rules():
             watched.looked = False
             methods, others = self._ask(rule, plan, watched, region)
-            yield from others
+            found += others
             if watched.looked or others:
                 program.left.append(rule)
             elif methods:
                 program.proved[rule.code] = len(methods)
                 program.methods.update(methods)
+        return found
 
     def _ask(self, rule: Rule, plan: TilePlan, asked: TilePlan, region: Domain) -> tuple[list[str], list[Result]]:
         """Counts what a rule proves of a plan: how each claim was settled, and the results that are no proof."""
-        methods, others = [], []
+        methods: list[str] = []
+        others: list[Result] = []
         for obligation in rule.obligations(asked):
             outcome = prove(obligation.claim, region)
-            if outcome.proved:
+            if outcome is BY_ARITHMETIC or outcome.proved:
                 methods.append(outcome.method)
             else:
                 others.append(Result(rule, obligation, outcome, plan.target.name, dtype_text(plan), plan.case))
         if methods:
-            self.tally.count({rule.code: len(methods)}, Counter(methods))
+            self.tally.proved[rule.code] += len(methods)
+            for method in methods:
+                self.tally.methods[method] += 1
         return methods, others

@@ -62,26 +62,27 @@ def refusals(plan: TilePlan, id: str, keys_of: Callable[[Gemm], tuple[str, ...]]
     """
     for _, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
-
-        def fine(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
-            found = path(m, n, k, t)
-            return not (isinstance(found, GemmRefusal) and found.rule == id)
-
-        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
-            sizes = _sizes(gemm, threads, values)
-            found = path(*sizes)
-            text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
-            return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
-
         at, *others = keys_of(gemm)
         yield Obligation(
-            pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
+            pointwise(partial(_not_refused, path, id), gemm.m, gemm.n, gemm.k, threads),
             at=at,
-            label=label,
+            label=text_of(_refusal_text, gemm, threads, path),
             parameter=parameter_of(at),
             related=tuple(dict.fromkeys(others)),
             help=partial(_partition_help, plan, gemm) if id == "D3" else (),
         )
+
+
+def _not_refused(path: Any, id: str, m: int, n: int, k: int, threads: int) -> bool:
+    found = path(m, n, k, threads)
+    return not (isinstance(found, GemmRefusal) and found.rule == id)
+
+
+def _refusal_text(values: Mapping[str, int], gemm: Gemm, threads: Size, path: Any) -> str:
+    sizes = _sizes(gemm, threads, values)
+    found = path(*sizes)
+    text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
+    return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
 
 
 def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
