@@ -112,15 +112,13 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         registers = _held_registers(plan, kernel)
         if loop is None or kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
             continue
-        resident = {
-            stages: _resident(plan, kernel, stages, registers) for stages in (*range(2, loop.stages), loop.stages)
-        }
-        now = resident.get(loop.stages)
+        now = _resident(plan, kernel, loop.stages, registers)
         if now is None:
             continue
-        fewer = max((stages for stages, found in resident.items() if found and found.blocks_per_sm >= 2), default=None)
+        alone = now.blocks_per_sm == 1 and now.limiter == "shared memory"
+        fewer = _stages_of_two(plan, kernel, loop.stages, registers) if alone else None
         yield Obligation(
-            now.blocks_per_sm != 1 or now.limiter != "shared memory" or fewer is None,
+            fewer is None,
             at="tile.stages",
             label=f"{loop.stages} stages leave one block on an SM; with {fewer}, {'two' if fewer else 'no more'} fit",
             parameter="stages",
@@ -133,6 +131,12 @@ def _held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
     needed = [demand.needed for demand in accumulator_demands(plan, kernel)]
     known = [count for count in needed if count is not None]
     return min(max(known), plan.target.registers.per_thread) if known and len(known) == len(needed) else None
+
+
+def _stages_of_two(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> int | None:
+    """The most stages below ``stages`` that leave room for a second block; None where even two do not."""
+    found = {fewer: _resident(plan, kernel, fewer, registers) for fewer in range(2, stages)}
+    return max((fewer for fewer, resident in found.items() if resident and resident.blocks_per_sm >= 2), default=None)
 
 
 def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> Occupancy | None:
