@@ -31,7 +31,6 @@ FOLDER = Path(registry.__file__).parent / "rules"
 ENOUGH = 0.95
 
 EQUIVALENT = {
-    "J8": ("or to and", "the registers of a thread are known only where all sizes are numbers"),
     "D24": (
         "LtE to Lt",
         "what a WGMMA needs is even and no multiple of 8; what a launch leaves is one, or 255",

@@ -221,6 +221,7 @@ FACTS: list[Fact] = [
     Fact("J8", "gemm", {"tile": {**SMALL, "stages": "drop"}, **SM_80}, holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_K": 64, "stages": 3}, **SM_80}, False, "with 2, two fit"),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_K": 128, "stages": 2}, **SM_80}),
+    Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_M": 64, "BLOCK_K": 128, "stages": 3}, **SM_80}),  # 2 leave one too
     Fact("J8", "gemm", {"tile": {"stages": 4}}, holds=None),
     Fact("J8", "row_norm", holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_M": "N // 32", "stages": 3}, **SM_80}, holds=None),

@@ -113,8 +113,6 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         if loop is None or kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
             continue
         now = _resident(plan, kernel, loop.stages, registers)
-        if now is None:
-            continue
         alone = now.blocks_per_sm == 1 and now.limiter == "shared memory"
         fewer = _stages_of_two(plan, kernel, loop.stages, registers) if alone else None
         yield Obligation(
@@ -136,11 +134,11 @@ def _held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
 def _stages_of_two(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> int | None:
     """The most stages below ``stages`` that leave room for a second block; None where even two do not."""
     found = {fewer: _resident(plan, kernel, fewer, registers) for fewer in range(2, stages)}
-    return max((fewer for fewer, resident in found.items() if resident and resident.blocks_per_sm >= 2), default=None)
+    return max((fewer for fewer, resident in found.items() if resident.blocks_per_sm >= 2), default=None)
 
 
-def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> Occupancy | None:
-    """What fits one SM with so many stages; None where sizes depend on dims."""
+def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> Occupancy:
+    """What fits one SM with so many stages. All sizes are numbers, or the registers of a thread would not be known."""
     loop = next(loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED)
     staged = replace(
         kernel,
@@ -149,8 +147,8 @@ def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -
         ),
     )
     dynamic, threads = shared_bytes(staged, plan.target), kernel.launch.block_threads
-    if not isinstance(dynamic, int) or not isinstance(threads, int):
-        return None
+    assert isinstance(dynamic, int)
+    assert isinstance(threads, int)
     static = static_shared_bytes(kernel)
     return occupancy(plan.target, threads=threads, shared_bytes=dynamic + static, registers=registers)
 
