@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING
 from tilegen.check.domain import Domain, domain_of
 from tilegen.check.findings import findings
 from tilegen.check.prover import Status, prove
-from tilegen.check.result import Result
+from tilegen.check.result import Result, dtype_text, without_consequences
 from tilegen.check.rule import Rule, rules, spec_rules
+from tilegen.check.tally import Programs, Tally
 from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases, sharer
@@ -61,23 +61,32 @@ def plans(spec: Spec) -> Iterator[TilePlan]:
 def check(spec: Spec) -> Verdict:
     """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all."""
     started = time.perf_counter()
-    results, count = list(settle_spec(spec)), 0
-    if all(result.outcome.proved for result in results):
-        for plan, settled in settle(spec):
-            results += settled
-            count += plan is not None
-    tally = Counter(result.outcome.status for result in results)
+    found = tally(spec)
     return Verdict(
         spec,
-        (*findings(spec, results), *_unreached_winners(spec)),
-        tally[Status.PROVED],
-        tally[Status.REFUTED],
-        tally[Status.UNDECIDED],
-        count,
-        _by_rule(results),
-        Counter(result.outcome.method for result in results),
+        (*findings(spec, found.open, found.cases), *_unreached_winners(spec)),
+        found.total(Status.PROVED),
+        found.total(Status.REFUTED),
+        found.total(Status.UNDECIDED),
+        found.plans,
+        found.rules,
+        found.methods,
         time.perf_counter() - started,
     )
+
+
+def tally(spec: Spec) -> Tally:
+    """What every obligation of ``spec`` comes to; those over its plans only where the tile values are always defined."""
+    found = Tally()
+    for result in settle_spec(spec):
+        found.add(result)
+    if not found.open:
+        domain, programs = domain_of(spec), Programs(found)
+        for plan in plans(spec):
+            programs.settle(_roles(plan), domain.restricted(plan.case.condition))
+            found.cases.add((plan.target.name, plan.case.condition))
+            found.plans += 1
+    return found
 
 
 def _unreached_winners(spec: Spec) -> Iterator[Diagnostic]:
@@ -107,7 +116,7 @@ def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
     for plan in plans(spec):
         region = domain.restricted(plan.case.condition)
         results = [result for role in _roles(plan) for result in _settle_plan(role, region)]
-        yield plan, _without_consequences(results)
+        yield plan, without_consequences(results)
 
 
 def _roles(plan: TilePlan) -> Iterator[TilePlan]:
@@ -119,20 +128,12 @@ def _roles(plan: TilePlan) -> Iterator[TilePlan]:
 
 
 def _settle_plan(plan: TilePlan, region: Domain) -> list[Result]:
-    dtypes, arch, case = ", ".join(sorted(set(plan.dtypes.values()))), plan.target.name, plan.case
+    dtypes, arch, case = dtype_text(plan), plan.target.name, plan.case
     return [
         Result(rule, obligation, prove(obligation.claim, region), arch, dtypes, case)
         for rule in rules()
         for obligation in rule.obligations(plan)
     ]
-
-
-def _without_consequences(results: list[Result]) -> list[Result]:
-    """The results of a plan without the refutations that only repeat another rule's."""
-    refuted = {result.rule.id for result in results if result.outcome.status is Status.REFUTED}
-    if not refuted:
-        return results
-    return [result for result in results if result.outcome.proved or not refuted.intersection(result.rule.unless)]
 
 
 def settle_spec(spec: Spec) -> Iterator[Result]:
@@ -159,9 +160,3 @@ def _until_refuted(spec: Spec, rule: Rule, arch: str, domain: Domain) -> Iterato
         yield Result(rule, obligation, outcome, arch, "", Case(obligation.given, {}, {}))
         if not outcome.proved:
             return
-
-
-def _by_rule(results: list[Result]) -> dict[str, dict[str, int]]:
-    counts = Counter((result.rule.code, result.outcome.status) for result in results)
-    codes = dict.fromkeys(code for code, _ in counts)
-    return {code: {status.value: counts[code, status] for status in Status} for code in codes}

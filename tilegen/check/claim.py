@@ -28,9 +28,10 @@ class Pointwise:
 
 def pointwise(predicate: Callable[..., bool], *args: Size) -> Any:
     """A bool where every argument is a number, else a :class:`Pointwise` claim."""
-    if all(isinstance(arg, int) for arg in args):
-        return bool(predicate(*args))
-    return Pointwise(predicate, args)
+    for arg in args:
+        if not isinstance(arg, int):
+            return Pointwise(predicate, args)
+    return bool(predicate(*args))
 
 
 def text_at(size: Size, values: Mapping[str, int]) -> str:

@@ -22,18 +22,19 @@ Cases = Set[tuple[str, Any]]
 ORDER = {Severity.ERROR: 0, Severity.UNDECIDED: 1, Severity.SLOW: 2, Severity.NOTE: 3}
 
 
-def findings(spec: Spec, results: Iterable[Result], *, mends: bool = True) -> list[Diagnostic]:
+def findings(
+    spec: Spec, results: Iterable[Result], cases: Cases = frozenset(), *, mends: bool = True
+) -> list[Diagnostic]:
     """The diagnostics, errors first, then by line. Findings that differ only in target, dtype or case are merged; what
-    the spec allows, with its reason, is left out. ``mends``: the nearest legal values are looked for, which takes long.
+    the spec allows, with its reason, is left out. ``cases`` are all that were planned, for a finding says where it holds.
+    ``mends``: the nearest legal values are looked for, which takes long.
     """
-    results = list(results)
     groups: dict[tuple[str, str, Severity], list[Result]] = {}
     for result in results:
         if not result.outcome.proved:
             at = located(spec, result.obligation.at, result)
             groups.setdefault((result.rule.id, at, result.severity), []).append(result)
     allowed = {entry.rule.removeprefix("TG-") for entry in spec.allow}
-    cases = {(result.arch, result.case.condition) for result in results if result.case.tiles}
     diagnostics = [
         _diagnostic(spec, at, severity, group, cases=cases, mend=mends)
         for (id, at, severity), group in groups.items()

@@ -5,6 +5,7 @@ Nothing here needs the spec itself, so a cached report costs neither pydantic no
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import sys
@@ -145,6 +146,9 @@ def _key(path: Path, data: Texts) -> str:
 
 
 def _check_all(specs: Mapping[Path, Texts], progress: Callable[[Path], None]) -> Iterator[tuple[Path, Report]]:
+    if not specs:
+        return
+    import_ahead()
     workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, len(specs) // SPECS_A_WORKER)
     if workers < 2 or threading.active_count() > 1:
         for path, data in specs.items():
@@ -154,7 +158,6 @@ def _check_all(specs: Mapping[Path, Texts], progress: Callable[[Path], None]) ->
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    _import_ahead()
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
         names = [str(path) for path in specs]
         for path, report in zip(specs, pool.map(_checked, names, specs.values(), chunksize=2), strict=True):
@@ -162,19 +165,28 @@ def _check_all(specs: Mapping[Path, Texts], progress: Callable[[Path], None]) ->
             yield path, report
 
 
-def _import_ahead() -> None:
-    """Imports what every worker needs, once, before they are forked."""
-    import_module("tilegen.check.checker")
-    import_module("tilegen.spec.loading")
-    from tilegen.check.rule import catalogue
-    from tilegen.expr import add, symbol
-    from tilegen.families import names
-    from tilegen.families.family import family
+def import_ahead() -> None:
+    """Imports what checking any spec needs: once, before workers are forked, and without looking for garbage meanwhile,
+    of which modules make none.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        import_module("tilegen.check.checker")
+        import_module("tilegen.spec.loading")
+        from tilegen.check.rule import catalogue
+        from tilegen.expr import add, symbol
+        from tilegen.families import names
+        from tilegen.families.family import family
 
-    catalogue()
-    add(symbol("a"), symbol("b"))  # sympy imports its tensors at the first sum
-    for name in names():
-        family(name)
+        catalogue()
+        add(symbol("a"), symbol("b"))  # sympy imports its tensors at the first sum
+        for name in names():
+            family(name)
+        gc.freeze()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _checked(path: str, data: Texts) -> Report:

@@ -78,12 +78,18 @@ def maximum(*args: Size) -> Size:
 
 def add(*args: Size) -> Size:
     """The sum of the arguments; 0 of none."""
-    return sum(args) if all(isinstance(a, int) for a in args) else _sum(args)
+    for arg in args:
+        if not isinstance(arg, int):
+            return _sum(args)
+    return sum(args)
 
 
 def multiply(*args: Size) -> Size:
     """The product of the arguments; 1 of none."""
-    return math.prod(args) if all(isinstance(a, int) for a in args) else _product(args)
+    for arg in args:
+        if not isinstance(arg, int):
+            return _product(args)
+    return math.prod(args)
 
 
 @lru_cache(maxsize=8192)

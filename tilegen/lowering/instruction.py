@@ -16,6 +16,7 @@ cuda/intrinsics/macro/mma_macro_generator.py; src/tl_templates/cuda/instruction/
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Literal
 
@@ -63,6 +64,7 @@ class GemmRefusal:
     reason: str
 
 
+@lru_cache(maxsize=65_536)
 def gemm_path(
     target: Target,
     m: int,
@@ -79,7 +81,8 @@ def gemm_path(
 ) -> GemmPath | GemmRefusal:
     """What `T.gemm` with a fragment accumulator of (m, n) and a reduction length of k becomes.
 
-    `threads`: those that run the gemm, without the producer warp group of a warp-specialised block.
+    `threads`: those that run the gemm, without the producer warp group of a warp-specialised block. Ten rules ask of each
+    product of each plan, and plans have few different ones.
     """
     if operand not in target.operand_dtypes:
         return GemmRefusal("run", "D11", f"{target.name} has no matrix instruction for {operand}")

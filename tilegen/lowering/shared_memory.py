@@ -26,6 +26,7 @@ src/transform/pipeline_planning.cc; src/cuda/op/reduce.cc; src/cuda/codegen/code
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilegen.lowering.legal import align_up
 from tilegen.targets import Target
@@ -55,6 +56,11 @@ class Arena:
 
 def dynamic_bytes(buffers: Iterable[SharedBuffer]) -> int:
     """Dynamic shared memory of a kernel with these buffers."""
+    return _dynamic_bytes(tuple(buffers))
+
+
+@lru_cache(maxsize=8192)
+def _dynamic_bytes(buffers: tuple[SharedBuffer, ...]) -> int:
     return arena(buffers).bytes
 
 

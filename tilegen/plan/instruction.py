@@ -35,7 +35,7 @@ def path_of(
         n,
         k,
         count,
-        gemm.policy,  # type: ignore[arg-type]
+        gemm.policy,
         gemm.dtype,
         gemm.accum,
         transpose_a=gemm.transpose_a,

@@ -10,7 +10,7 @@ The plan is read twice: the rules turn it into obligations (``tilegen.check``), 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -233,7 +233,8 @@ class Launch:
     """Grid extents (x, y, z order) and threads as the source writes them.
 
     ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds. ``names`` are what
-    the source calls the extents, where the host computes one and passes it.
+    the source calls the extents, where the host computes one and passes it. ``swizzle``: order and panel by which blocks are
+    renumbered for L2.
     """
 
     grid: tuple[Size, ...]
@@ -241,6 +242,7 @@ class Launch:
     producer_threads: Size = 0
     decided_by: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    swizzle: tuple[str, int] | None = None
 
     def at(self, axis: int = 0) -> str:
         """The spec key that sizes the grid along an axis; that of the first where the axis has none of its own."""
@@ -344,17 +346,15 @@ class KernelPlan:
             start += role.ops
 
     def scope(self, scope: Scope) -> tuple[Buffer, ...]:
-        return tuple(buffer for buffer in self.buffers if buffer.scope is scope)
+        return self._by_scope.get(scope, ())
 
-    def ops(self) -> Iterator[tuple[Op, tuple[Loop, ...]]]:
+    def ops(self) -> tuple[tuple[Op, tuple[Loop, ...]], ...]:
         """Every operation with the loops around it, outermost first."""
-        return iter(self._walked)
+        return self._walked
 
-    def find(self, kind: type) -> Iterator[tuple[Any, tuple[Loop, ...]]]:
+    def find(self, kind: type) -> tuple[tuple[Any, tuple[Loop, ...]], ...]:
         """Every operation of one kind with the loops around it. Rules ask for the same few kinds over and over."""
-        if kind not in self._by_kind:
-            self._by_kind[kind] = tuple((op, loops) for op, loops in self._walked if isinstance(op, kind))
-        return iter(self._by_kind[kind])
+        return self._by_kind.get(kind, ())
 
     def loops(self) -> Iterator[Loop]:
         """Every loop, an outer one before those inside it."""
@@ -369,8 +369,20 @@ class KernelPlan:
         return tuple(_walk(self.body, ()))
 
     @cached_property
-    def _by_kind(self) -> dict[type, tuple[tuple[Any, tuple[Loop, ...]], ...]]:
-        return {}
+    def _by_kind(self) -> Mapping[type, tuple[tuple[Any, tuple[Loop, ...]], ...]]:
+        return _grouped(self._walked, lambda entry: type(entry[0]))
+
+    @cached_property
+    def _by_scope(self) -> Mapping[Scope, tuple[Buffer, ...]]:
+        return _grouped(self.buffers, lambda buffer: buffer.scope)
+
+
+def _grouped(values: Iterable[Any], kind_of: Callable[[Any], Any]) -> Mapping[Any, tuple[Any, ...]]:
+    """The values by kind, in their order."""
+    found: dict[Any, list[Any]] = {}
+    for value in values:
+        found.setdefault(kind_of(value), []).append(value)
+    return {kind: tuple(group) for kind, group in found.items()}
 
 
 def _walk(body: tuple[Op, ...], loops: tuple[Loop, ...]) -> Iterator[tuple[Op, tuple[Loop, ...]]]:

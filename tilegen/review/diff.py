@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tilegen import cache
+from tilegen.check.report import import_ahead
 from tilegen.review.change import RANK, KernelDiff, SpecDiff
 from tilegen.review.names import kernel_name, same_but_for_the_name
 from tilegen.review.revisions import Revision
@@ -139,14 +140,17 @@ def _known(key: str) -> KernelDiff | None:
 
 
 def _compared(changed: Sequence[tuple[Side | None, Side | None]]) -> Iterable[KernelDiff]:
+    if not changed:
+        return []
+    import_ahead()
+    import tilegen.review.kernel  # noqa: F401  once, before workers are forked
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     workers = min(cores, len(changed) // SPECS_A_WORKER)
     if workers < 2 or threading.active_count() > 1:
         return [kernel_diff(old, new) for old, new in changed]
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
-
-    import tilegen.review.kernel  # noqa: F401  once, before the workers are forked
 
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
         return list(pool.map(kernel_diff, *zip(*changed, strict=True), chunksize=2))

@@ -5,15 +5,13 @@ The page, the JSON of ``tilegen diff`` and the comparison of two revisions all r
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilegen import cache
-from tilegen.check.checker import settle, settle_spec
+from tilegen.check.checker import tally
 from tilegen.check.findings import findings
-from tilegen.check.prover import Status
 from tilegen.emit.artefacts import compile_keys
 from tilegen.emit.rendering import RenderError, factory_parameters
 from tilegen.plan.build import dtype_bindings
@@ -23,7 +21,6 @@ from tilegen.review.words import domain_words, joined, rule_words, shape_words
 from tilegen.spec.diagnostic import Diagnostic, to_json
 
 if TYPE_CHECKING:
-    from tilegen.check.result import Result
     from tilegen.spec.model import Spec
 
 
@@ -86,14 +83,13 @@ def summarize(spec: Spec, *, mends: bool = True) -> Summary:
 
     Without ``mends`` findings offer no nearest legal values, which take longest to find.
     """
-    results: list[Result] = list(settle_spec(spec))
-    planned = all(result.outcome.proved for result in results)
-    if planned:
-        for _, settled in settle(spec):
-            results += settled
+    found = tally(spec)
+    planned = found.plans > 0 or not found.open
     values = spec.document_values
-    shown = findings(spec, results, mends=mends)
-    bare = findings(spec.model_copy(update={"allow": ()}), results, mends=False) if spec.allow else shown
+    shown = findings(spec, found.open, found.cases, mends=mends)
+    bare = (
+        findings(spec.model_copy(update={"allow": ()}), found.open, found.cases, mends=False) if spec.allow else shown
+    )
     return Summary(
         kernel=spec.kernel,
         family=spec.family,
@@ -116,7 +112,7 @@ def summarize(spec: Spec, *, mends: bool = True) -> Summary:
             f"{entry.call}" + (f" where {entry.when_text}" if entry.when_text else "") for entry in spec.dispatch
         ),
         shapes=tuple(map(shape_words, values.get("shapes", ()))),
-        rules=_by_rule(results),
+        rules=found.rules,
         findings=tuple(shown),
         silenced=tuple(entry for entry in bare if _place(entry) not in set(map(_place, shown))),
         budgets=_budgets(spec) if planned else (),
@@ -131,13 +127,6 @@ def _place(entry: Diagnostic) -> tuple[object, ...]:
 def _tolerance(spec: Spec) -> dict[str, Any] | None:
     found = spec.tolerance
     return None if found is None else {"atol": found.atol, "rtol": found.rtol, "reason": found.reason}
-
-
-def _by_rule(results: list[Result]) -> dict[str, dict[str, int]]:
-    table: dict[str, Counter[str]] = {}
-    for result in results:
-        table.setdefault(result.rule.code, Counter())[result.outcome.status.value] += 1
-    return {code: {status.value: counts[status.value] for status in Status} for code, counts in table.items()}
 
 
 def _budgets(spec: Spec) -> tuple[Budget, ...]:

@@ -23,11 +23,11 @@ def expected(instance: Instance) -> list[dict[str, Any]]:
     """One entry for each kernel of the instance, in plain numbers and words.
 
     ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes`` and
-    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands,
-    sizes, transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``:
-    the matrix instructions that must appear, and none other. ``loads``: how tiles come, of "tma" and "cp_async";
-    ``tma_stores``: whether any goes so. ``registers`` of a thread, about, and whether it ``spills``.
-    ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
+    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands, sizes,
+    transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``swizzle``: order and panel of
+    the blocks, or None. ``instructions``: the matrix instructions that must appear, and none other. ``loads``: how tiles
+    come, of "tma" and "cp_async"; ``tma_stores``: whether any goes so. ``registers`` of a thread, about, and whether it
+    ``spills``. ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
     """
     plan = instance.plan()
     return [_kernel(plan, kernel, instance.dims) for kernel in plan.kernels]
@@ -70,6 +70,7 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
             }
             for gemm, _ in kernel.find(Gemm)
         ],
+        "swizzle": list(kernel.launch.swizzle) if kernel.launch.swizzle else None,
         "pipelines": [at(loop.stages) for loop, _ in kernel.find(Loop) if loop.kind is LoopKind.PIPELINED],
         "instructions": sorted(_instructions(plan, kernel, dims)),
         "loads": sorted({transfer.path for transfer in moved if transfer.is_load and transfer.path != PLAIN}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
@@ -23,7 +23,6 @@ from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
-    from tilegen.targets import Target
 
 
 def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
@@ -35,24 +34,22 @@ def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
 
 def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
     """What a gemm becomes, as a function of its M, N, K and threads."""
-    kind = (gemm.policy, gemm.dtype, gemm.accum, gemm.transpose_a, gemm.transpose_b)
-    return lambda m, n, k, threads: _path(plan.target, m, n, k, threads, *kind)
 
+    def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
+        return gemm_path(
+            plan.target,
+            m,
+            n,
+            k,
+            threads,
+            gemm.policy,
+            gemm.dtype,
+            gemm.accum,
+            transpose_a=gemm.transpose_a,
+            transpose_b=gemm.transpose_b,
+        )
 
-@lru_cache(maxsize=65_536)
-def _path(
-    target: Target,
-    m: int,
-    n: int,
-    k: int,
-    threads: int,
-    policy: Any,
-    dtype: str,
-    accum: str,
-    transpose_a: bool,
-    transpose_b: bool,
-) -> GemmPath | GemmRefusal:
-    return gemm_path(target, m, n, k, threads, policy, dtype, accum, transpose_a=transpose_a, transpose_b=transpose_b)
+    return path
 
 
 def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, ...]:
@@ -65,26 +62,27 @@ def refusals(plan: TilePlan, id: str, keys_of: Callable[[Gemm], tuple[str, ...]]
     """
     for _, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
-
-        def fine(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
-            found = path(m, n, k, t)
-            return not (isinstance(found, GemmRefusal) and found.rule == id)
-
-        def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
-            sizes = _sizes(gemm, threads, values)
-            found = path(*sizes)
-            text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
-            return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
-
         at, *others = keys_of(gemm)
         yield Obligation(
-            pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
+            pointwise(partial(_not_refused, path, id), gemm.m, gemm.n, gemm.k, threads),
             at=at,
-            label=label,
+            label=text_of(_refusal_text, gemm, threads, path),
             parameter=parameter_of(at),
             related=tuple(dict.fromkeys(others)),
             help=partial(_partition_help, plan, gemm) if id == "D3" else (),
         )
+
+
+def _not_refused(path: Any, id: str, m: int, n: int, k: int, threads: int) -> bool:
+    found = path(m, n, k, threads)
+    return not (isinstance(found, GemmRefusal) and found.rule == id)
+
+
+def _refusal_text(values: Mapping[str, int], gemm: Gemm, threads: Size, path: Any) -> str:
+    sizes = _sizes(gemm, threads, values)
+    found = path(*sizes)
+    text = f"`{gemm.acc}` is {sizes[0]} x {sizes[1]} over {sizes[3]} threads"
+    return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
 
 
 def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
@@ -345,22 +343,14 @@ def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
 def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for demand in accumulator_demands(plan, kernel):
-            sizes = {name: count if isinstance(count, int) else 0 for name, count in demand.held.items()}
-            largest = kernel.buffer(max(sizes, key=lambda name: sizes[name]))
+            keys = (key for name in demand.held for key in kernel.buffer(name).decided_by)
             yield Obligation(
                 at_most(demand.total, demand.available - demand.beside),
                 at="tile.threads",
                 label=text_of(_register_arithmetic, kernel, demand),
                 parameter="threads",
-                related=largest.decided_by,
+                related=tuple(dict.fromkeys(keys)),
             )
-
-
-def held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
-    """Registers that a thread of a kernel of products needs, about; None where sizes depend on dims or it has none."""
-    needed = [demand.needed for demand in accumulator_demands(plan, kernel)]
-    known = [count for count in needed if count is not None]
-    return min(max(known), plan.target.registers.per_thread) if known and len(known) == len(needed) else None
 
 
 def _register_arithmetic(values: Mapping[str, int], kernel: KernelPlan, demand: Demand) -> str:

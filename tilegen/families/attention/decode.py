@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import Size, add, ceil_div, floor_div, maximum, minimum, multiply, symbol
@@ -40,11 +41,11 @@ class Decode:
     dtypes: Mapping[str, str]
     tiles: Mapping[str, Any]
 
-    @property
+    @cached_property
     def latent(self) -> Size:
         return width(self.spec, "D_nope")
 
-    @property
+    @cached_property
     def rotary(self) -> Size:
         return width(self.spec, "D_rope")
 

@@ -27,6 +27,8 @@ from tilegen.spec.diagnostic import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tilegen.check.result import Result
+    from tilegen.plan.model import TilePlan
     from tilegen.review.page.measured import Measurement
     from tilegen.spec.diagnostic import Diagnostic
     from tilegen.spec.model import Spec
@@ -158,7 +160,7 @@ def page_model(
     drawn = _telling(every)
     expressions = Expressions()
     figures = tuple(_figures(view, expressions) for view in drawn)
-    diagnostics = broken or findings(spec, (result for _, results in settled for result in results))
+    diagnostics = broken or _findings(spec, settled)
     return PageModel(
         spec,
         __version__,
@@ -171,6 +173,11 @@ def page_model(
         listing(spec, fails=any(entry.severity is Severity.ERROR for entry in diagnostics)),
         selector(spec, every, expressions),
     )
+
+
+def _findings(spec: Spec, settled: Sequence[tuple[TilePlan, list[Result]]]) -> list[Diagnostic]:
+    cases = {(plan.target.name, plan.case.condition) for plan, _ in settled}
+    return findings(spec, (result for _, results in settled for result in results), cases)
 
 
 def _has(view: View, dtype: str | None) -> bool:
