@@ -15,16 +15,19 @@ from tilegen.check.examples import Example
 from tilegen.check.prover import prove
 from tilegen.check.rule import Rule, catalogue
 from tilegen.plan.model import Copy, Elementwise, Fill, Gemm, KernelPlan, Loop, LoopKind, Scope, TilePlan
+from tilegen.plan.registers import demands
 from tilegen.spec import load_bytes
 
 PLAIN = {"schedule": "plain"}
 DELAYED = {"schedule": "delayed"}
 SPLIT = {"schedule": "plain", "tile": {"num_split": 4}}
+WHOLE = {"schedule": "plain", "dims": {"S": {"dynamic": True, "max": 8192, "multiple_of": 64}}}
+X_ALONE = {"tensors": {"x": {"shape": "M C", "dtype": "float32"}}, "compute": {"y": "x * rstd"}}
 
 
 @cache
 def _spec(of: str, change: str) -> Any:
-    changes = {"plain": PLAIN, "delayed": DELAYED, "split": SPLIT, "": {}}
+    changes = {"plain": PLAIN, "delayed": DELAYED, "split": SPLIT, "x alone": X_ALONE, "whole blocks": WHOLE, "": {}}
     return load_bytes(Example("", False, of, changes[change], "").spec(), "example.toml")
 
 
@@ -34,6 +37,10 @@ def mla(change: str) -> TilePlan:
 
 def gemm() -> TilePlan:
     return next(iter(plans(_spec("gemm", ""))))
+
+
+def norm() -> TilePlan:
+    return next(iter(plans(_spec("row_norm", "x alone"))))
 
 
 def holds(rule: Rule, plan: TilePlan) -> bool:
@@ -62,6 +69,14 @@ def with_buffers(plan: TilePlan, name: str, **fields: Any) -> TilePlan:
         return replace(kernel, buffers=tuple(replace(b, **fields) if b.name == name else b for b in kernel.buffers))
 
     return replace(plan, kernels=tuple(map(swap, plan.kernels)))
+
+
+def filled(plan: TilePlan, name: str, over: int = 0) -> TilePlan:
+    """A float32 fragment as large as the registers of a thread that are left for it, and so many registers larger."""
+    (kernel,) = plan.kernels
+    (demand,) = demands(plan, kernel)
+    room = demand.available - demand.beside
+    return with_buffers(plan, name, shape=(kernel.launch.threads, room + over), owners=None)
 
 
 def with_launch(plan: TilePlan, **fields: Any) -> TilePlan:
@@ -93,6 +108,10 @@ def read_after(op: Any) -> list[Any]:
     return [op, again] if isinstance(op, Loop) and op.kind is LoopKind.PIPELINED else [op]
 
 
+def merged_again_from_minus_inf(op: Any) -> list[Any]:
+    return [op, *unmarked(op)] if isinstance(op, Elementwise) and "o_partial" in op.reads else [op]
+
+
 def unmarked(op: Any) -> list[Any]:
     return [replace(op, what="") if isinstance(op, Elementwise) and "o_partial" in op.reads else op]
 
@@ -113,7 +132,14 @@ BROKEN: list[tuple[str, str, TilePlan, TilePlan]] = [
     ("D13", "an operand in global memory", mla("plain"), with_buffers(mla("plain"), "kv_shared", scope=Scope.GLOBAL)),
     ("D13", "a left operand in registers", mla("plain"), with_buffers(mla("plain"), "p_shared", scope=Scope.FRAGMENT)),
     ("D13", "an accumulator in shared memory", mla("plain"), with_buffers(mla("plain"), "acc", scope=Scope.SHARED)),
+    ("D16", "one accumulator too many", filled(gemm(), "acc"), filled(gemm(), "acc", 1)),
     ("E1", "two warp groups side by side", mla("delayed"), altered(mla("delayed"), columnwise)),
+    (
+        "E5",
+        "no mask, and a tail",
+        altered(mla("whole blocks"), without("mask")),
+        altered(mla("plain"), without("mask")),
+    ),
     ("E5", "no mask", mla("plain"), altered(mla("plain"), without("mask"))),
     ("E6", "no finite start", mla("plain"), altered(mla("plain"), fills_with(float("-inf")))),
     ("E6", "only the maximum from -inf", mla("plain"), altered(mla("plain"), maximum_from_minus_inf)),
@@ -128,7 +154,9 @@ BROKEN: list[tuple[str, str, TilePlan, TilePlan]] = [
         altered(mla("delayed"), lambda op: [op], named_barriers=(8, 16)),
     ),
     ("E14", "a maximum from -inf", mla("split"), altered(mla("split"), unmarked)),
+    ("E14", "one maximum of two from -inf", mla("split"), altered(mla("split"), merged_again_from_minus_inf)),
     ("E14", "no guarded divisor", mla("split"), altered(mla("split"), without("divisor"))),
+    ("F9", "one element of a row too many", filled(norm(), "x_row"), filled(norm(), "x_row", 1)),
     ("G1", "read after the loop", mla("plain"), altered(mla("plain"), read_after)),
     ("G5", "two loops", mla("plain"), altered(mla("plain"), doubled_loop)),
 ]

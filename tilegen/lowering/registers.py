@@ -26,8 +26,13 @@ ROW_OVERHEAD = 17
 """Registers that a row norm needs at least beside what it holds: with 16 it was seen to spill (48 of 64, 64 x 1,024
 threads, sm_80 and sm_90a). Left alone ptxas takes more, 20 to 36, to have loads in flight."""
 
-MMA_ADDRESSING = 24
-"""Registers that a loop of mma.sync needs beside accumulators and operands, by which it was seen to spill or not."""
+MMA_ADDRESSING = 16
+"""Registers that a loop of mma.sync needs beside accumulators, operands and the addresses of uneven copies, by which it
+was seen to spill or not."""
+
+ADDRESS_REGISTERS = 4
+"""Registers of one access of a copy that shares no address with others: 64 bits in global memory, an offset in shared
+memory, and its predicate."""
 
 
 @dataclass(frozen=True)

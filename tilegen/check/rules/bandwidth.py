@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.check.rules.copies import tma_loads, tma_stores
-from tilegen.check.rules.gemm import held_registers
 from tilegen.expr import all_of, at_least, divides, free_names, multiply, substitute, to_text
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
 from tilegen.plan.model import Copy, Gemm, KernelPlan, LoopKind, Scope
+from tilegen.plan.registers import accumulator_demands
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
 
@@ -109,12 +109,10 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         return
     for kernel in plan.kernels:
         loop = next((loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED), None)
-        registers = held_registers(plan, kernel)
+        registers = _held_registers(plan, kernel)
         if loop is None or kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
             continue
         now = _resident(plan, kernel, loop.stages, registers)
-        if now is None:
-            continue
         alone = now.blocks_per_sm == 1 and now.limiter == "shared memory"
         fewer = _stages_of_two(plan, kernel, loop.stages, registers) if alone else None
         yield Obligation(
@@ -126,25 +124,31 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         )
 
 
+def _held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
+    """Registers that a thread of a kernel of products needs, about; None where sizes depend on dims or it has none."""
+    needed = [demand.needed for demand in accumulator_demands(plan, kernel)]
+    known = [count for count in needed if count is not None]
+    return min(max(known), plan.target.registers.per_thread) if known and len(known) == len(needed) else None
+
+
 def _stages_of_two(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> int | None:
     """The most stages below ``stages`` that leave room for a second block; None where even two do not."""
     found = {fewer: _resident(plan, kernel, fewer, registers) for fewer in range(2, stages)}
-    return max((fewer for fewer, resident in found.items() if resident and resident.blocks_per_sm >= 2), default=None)
+    return max((fewer for fewer, resident in found.items() if resident.blocks_per_sm >= 2), default=None)
 
 
-def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> Occupancy | None:
-    """What fits one SM with so many stages; None where sizes depend on dims."""
+def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -> Occupancy:
+    """What fits one SM with so many stages. All sizes are numbers, or the registers of a thread would not be known."""
     loop = next(loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED)
     staged = replace(
         kernel,
         buffers=tuple(
-            replace(buffer, stages=stages) if buffer.scope is Scope.SHARED and buffer.stages == loop.stages else buffer
-            for buffer in kernel.buffers
+            replace(buffer, stages=stages) if buffer.stages == loop.stages else buffer for buffer in kernel.buffers
         ),
     )
     dynamic, threads = shared_bytes(staged, plan.target), kernel.launch.block_threads
-    if not isinstance(dynamic, int) or not isinstance(threads, int):
-        return None
+    assert isinstance(dynamic, int)
+    assert isinstance(threads, int)
     static = static_shared_bytes(kernel)
     return occupancy(plan.target, threads=threads, shared_bytes=dynamic + static, registers=registers)
 

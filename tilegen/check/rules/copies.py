@@ -26,7 +26,7 @@ def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
             source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
             if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
                 continue
-            pipelined = any(loop.kind is LoopKind.PIPELINED and bool(loop.stages) for loop in loops)
+            pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops)
             if copy.explicit_tma or pipelined:
                 yield kernel, copy, copy.explicit_tma
 
@@ -146,7 +146,8 @@ def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
     transfers += [(kernel, copy, copy.dst, copy.explicit_tma) for kernel, copy in tma_stores(plan)]
     for kernel, copy, name, explicit in transfers:
         pitch = copy.row_pitch
-        if pitch is None or bool(free_names(pitch) & dynamic) is not at_run_time:
+        assert pitch is not None  # one side of the copy is global
+        if bool(free_names(pitch) & dynamic) is not at_run_time:
             continue
         tensor = kernel.buffer(name)
         nbytes = pitch * tensor.itemsize
@@ -184,7 +185,7 @@ def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
 )
 def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
     target = plan.target
-    if target.kind != "cuda" or target.tma is not None or not target.copy.cp_async_bytes:
+    if target.tma is not None or not target.copy.cp_async_bytes:
         return
     for kernel in plan.kernels:
         for copy, loops in kernel.find(Copy):

@@ -343,22 +343,14 @@ def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
 def accumulator_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for demand in accumulator_demands(plan, kernel):
-            sizes = {name: count if isinstance(count, int) else 0 for name, count in demand.held.items()}
-            largest = kernel.buffer(max(sizes, key=lambda name: sizes[name]))
+            keys = (key for name in demand.held for key in kernel.buffer(name).decided_by)
             yield Obligation(
                 at_most(demand.total, demand.available - demand.beside),
                 at="tile.threads",
                 label=text_of(_register_arithmetic, kernel, demand),
                 parameter="threads",
-                related=largest.decided_by,
+                related=tuple(dict.fromkeys(keys)),
             )
-
-
-def held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
-    """Registers that a thread of a kernel of products needs, about; None where sizes depend on dims or it has none."""
-    needed = [demand.needed for demand in accumulator_demands(plan, kernel)]
-    known = [count for count in needed if count is not None]
-    return min(max(known), plan.target.registers.per_thread) if known and len(known) == len(needed) else None
 
 
 def _register_arithmetic(values: Mapping[str, int], kernel: KernelPlan, demand: Demand) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import at_most, free_names, multiply, symbol
-from tilegen.plan.model import Gemm, Loop
+from tilegen.plan.model import Gemm
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
-    from tilegen.expr import Size
-    from tilegen.plan.model import KernelPlan, TilePlan
+    from tilegen.plan.model import TilePlan
 
 INT32_MAX = 2**31 - 1
 LARGEST = {"int8": 128, "uint8": 255}
@@ -24,14 +23,10 @@ FLOAT16_INTEGERS = 2048
 """Integers up to here are exact in float16: a sum of ones stops growing there."""
 
 
-def _sums(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size, str]]:
-    """Every gemm, how many products each of its accumulators adds up, and the spec key of that length."""
-    for kernel in plan.kernels:
-        for gemm, loops in kernel.find(Gemm):
-            reduced = [loop for loop in loops if isinstance(loop, Loop)]
-            length = multiply(gemm.k, *(loop.trips for loop in reduced))
-            key = "dims.K" if plan.spec.has("dims.K") else "compute.accum"
-            yield kernel, gemm, length, key
+def _sums(plan: TilePlan) -> Iterator[Gemm]:
+    """Every gemm whose accumulators add up K products: the zeros that fill a tile past the end of K add nothing."""
+    if plan.spec.has("dims.K"):
+        yield from (gemm for kernel in plan.kernels for gemm, _ in kernel.find(Gemm))
 
 
 @rule(
@@ -43,25 +38,23 @@ def _sums(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size, str]]:
     today="the sum wraps around, silently",
 )
 def integer_accumulator(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, length, key in _sums(plan):
+    for gemm in _sums(plan):
         if gemm.accum != "int32" or gemm.dtype not in LARGEST:
             continue
         largest = LARGEST[gemm.dtype]
-        total = multiply(length, largest * largest)
+        most = INT32_MAX // (largest * largest)
         yield Obligation(
-            at_most(total, INT32_MAX),
-            at=key,
+            at_most(symbol("K"), most),
+            at="dims.K",
             label=text_of(
-                lambda values, length, total, gemm, largest: (
-                    f"{text_at(length, values)} products of {gemm.dtype} reach {text_at(length, values)} x {largest}^2 = "
-                    f"{text_at(total, values)}; int32 holds {INT32_MAX}"
+                lambda values, gemm, largest: (
+                    f"{text_at(symbol('K'), values)} products of {gemm.dtype} reach {text_at(symbol('K'), values)} x "
+                    f"{largest}^2 = {text_at(multiply(symbol('K'), largest * largest), values)}; int32 holds {INT32_MAX}"
                 ),
-                length,
-                total,
                 gemm,
                 largest,
             ),
-            help=(f"declare K up to {INT32_MAX // (largest * largest)}, or split the reduction",),
+            help=(f"declare K up to {most}, or split the reduction",),
         )
 
 
@@ -74,17 +67,14 @@ def integer_accumulator(plan: TilePlan) -> Iterator[Obligation]:
     today="accepted; the last bits of a long sum are lost, and over 65504 it is infinite",
 )
 def float16_accumulator(plan: TilePlan) -> Iterator[Obligation]:
-    for _, gemm, length, _key in _sums(plan):
+    for gemm in _sums(plan):
         if gemm.accum != "float16":
             continue
         yield Obligation(
-            at_most(length, FLOAT16_INTEGERS),
+            at_most(symbol("K"), FLOAT16_INTEGERS),
             at="compute.accum",
-            label=text_of(
-                lambda values, length: (
-                    f"{text_at(length, values)} products of 1.0 add up to {FLOAT16_INTEGERS} in float16"
-                ),
-                length,
+            label=lambda values: (
+                f"{text_at(symbol('K'), values)} products of 1.0 add up to {FLOAT16_INTEGERS} in float16"
             ),
             help=('use accum = "float32"',),
         )
@@ -105,10 +95,10 @@ FLOAT32_SMALLEST = 1.1754943508222875e-38
     today="accepted; a row of zeros gives NaN",
 )
 def eps_keeps_finite(plan: TilePlan) -> Iterator[Obligation]:
-    norm, eps = (getattr(plan.spec.compute, name, None) for name in ("norm", "eps"))
-    if norm not in ("rms", "layer", "l2") or eps is None:
+    compute: Any = plan.spec.compute
+    if getattr(compute, "norm", None) not in ("rms", "layer", "l2"):
         return
-    accum = plan.spec.compute.accum  # type: ignore[attr-defined]
+    eps, accum = compute.eps, compute.accum
     smallest = SMALLEST.get(accum, FLOAT32_SMALLEST)
     yield Obligation(
         eps >= smallest,

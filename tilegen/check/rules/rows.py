@@ -77,7 +77,7 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
                 continue
             row_loop = reduce.kind == "sum"  # a maximum is used in loops over the tile alone
             itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
-            beside = any(len(b.shape) == 1 and b.shape[0] == buffer.shape[1] for b in kernel.scope(Scope.FRAGMENT))
+            beside = any(b.shape == buffer.shape[1:] for b in kernel.scope(Scope.FRAGMENT))
 
             def lowers(
                 rows: int,
@@ -122,6 +122,9 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
 def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for rows in kernel.row_passes:
+            if rows.chunk is not None:
+                yield from _whole_sweeps(rows)
+                continue
             yield Obligation(
                 pointwise(_whole_passes, rows.block_rows, rows.lanes, kernel.launch.threads),
                 at=rows.rows_at,
@@ -130,15 +133,23 @@ def row_lanes(plan: TilePlan) -> Iterator[Obligation]:
                 related=("tile.threads",),
                 help=("BLOCK_M must be a multiple of threads // lanes, and the lanes must divide the threads",),
             )
-            if rows.chunk is not None:
-                yield _whole_sweeps(rows)
 
 
-def _whole_sweeps(rows: RowPass) -> Obligation:
+def _whole_sweeps(rows: RowPass) -> Iterator[Obligation]:
+    """Of a row in chunks: all threads share it, and take a chunk in whole sweeps."""
+    yield Obligation(
+        pointwise(is_power_of_two, rows.lanes),
+        at="tile.threads",
+        label=text_of(
+            lambda values, lanes: f"{text_at(lanes, values)} threads share a row, which is no power of two", rows.lanes
+        ),
+        parameter="threads",
+    )
     sweep = multiply(rows.lanes, VECTOR_BYTES // rows.itemsize)
-    return Obligation(
+    at = rows.rows_at
+    yield Obligation(
         divides(sweep, rows.chunk),
-        at=rows.decided_by[0],
+        at=at,
         label=text_of(
             lambda values, r, s: (
                 f"{text_at(r.lanes, values)} threads take {text_at(s, values)} columns in one sweep, 16 bytes each; a "
@@ -147,7 +158,7 @@ def _whole_sweeps(rows: RowPass) -> Obligation:
             rows,
             sweep,
         ),
-        parameter=parameter_of(rows.decided_by[0]),
+        parameter=parameter_of(at),
         related=("tile.threads",),
         help=("BLOCK_C must be a multiple of threads times the elements of 16 bytes",),
     )
@@ -160,11 +171,11 @@ def _passes(values: Mapping[str, int], rows: RowPass, kernel: KernelPlan) -> str
 
 
 def _whole_passes(block_rows: int, lanes: int, threads: int) -> bool:
-    """Several whole passes, or one: that need not be whole, but of a row alone TileLang loses the layout."""
-    if lanes < 1 or lanes > threads or not is_power_of_two(lanes):
+    """Whole passes, or a part of one; but of a row alone that does not fill its pass TileLang loses the layout."""
+    if lanes > threads or not is_power_of_two(lanes):
         return False
-    a_pass = threads // lanes
-    return 1 < block_rows <= a_pass or (block_rows > 0 and block_rows % a_pass == 0)
+    left_over = block_rows % (threads // lanes)
+    return left_over == 0 or 1 < left_over == block_rows
 
 
 @rule(

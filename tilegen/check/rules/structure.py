@@ -120,7 +120,7 @@ def pipeline_owns(plan: TilePlan) -> Iterator[Obligation]:
     today="accepted; the copy of a later iteration and the statement race, and the numbers are wrong now and then",
 )
 def pipeline_overwrites(plan: TilePlan) -> Iterator[Obligation]:
-    if plan.target.kind != "cuda" or not plan.target.copy.cp_async_bytes:
+    if not plan.target.copy.cp_async_bytes:
         return
     for kernel in plan.kernels:
         if kernel.launch.producer_threads != 0:

@@ -185,11 +185,10 @@ def _reducible(plan: TilePlan, kernel: KernelPlan, gemm: Gemm) -> Obligation:
             f"`{gemm.acc}`, {m} x {n}, has {found.partition.n} warps along a row, {n // found.partition.n} columns each"
         )
 
-    at = gemm.decided_by[1] if len(gemm.decided_by) > 1 else "tile"
     return Obligation(
         pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
-        at=at,
+        at=gemm.n_at,
         label=label,
-        parameter=parameter_of(at),
+        parameter=parameter_of(gemm.n_at),
         related=("tile.threads", "tile.policy"),
     )
