@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -215,3 +215,25 @@ def _copy_word(plan: TilePlan, kernel: KernelPlan, copy: Copy, at: Any, pipeline
         if pitch is None or pitch % tma.stride_bytes_multiple == 0:
             return "TMA"
     return "cp.async" if pipelined and plan.target.kind == "cuda" else "plain loads"
+
+
+def cost_of(entry: Budget) -> Hashable:
+    """What a budget costs, apart from the names of dtypes and the shapes where it holds."""
+    launches = tuple(
+        (
+            launch_role(entry, launch),
+            *(value for name, value in vars(launch).items() if name not in ("name", "buffers")),
+        )
+        for launch in entry.launches
+    )
+    buffers = tuple(
+        (buffer.name, buffer.scope, buffer.shape, buffer.stages, buffer.bytes, buffer.registers)
+        for launch in entry.launches
+        for buffer in launch.buffers
+    )
+    return entry.arch, tuple(sorted((name, str(value)) for name, value in entry.tiles.items())), launches, buffers
+
+
+def launch_role(entry: Budget, launch: LaunchBudget) -> str:
+    """The name of a launch without the kernel's: empty for the kernel itself. It outlives a rename."""
+    return launch.name.removeprefix(entry.kernel).strip("_")
