@@ -14,6 +14,7 @@ from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.verify.transfers import PLAIN, TMA, transfers
 
 if TYPE_CHECKING:
+    from tilegen.expr import Size
     from tilegen.plan.instances import Instance
     from tilegen.plan.model import TilePlan
 
@@ -84,7 +85,11 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
 
 def _registers(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
     """``registers`` of a thread, about, and whether it ``spills``: needs more than there are; None where not known."""
-    known = [(int(evaluate(d.total, dims)) + d.beside, d.available) for d in demands(plan, kernel)]
+
+    def at(size: Size) -> int:
+        return int(evaluate(size, dims))
+
+    known = [(at(demand.total) + demand.beside, demand.available) for demand in demands(plan, kernel, at)]
     return {
         "registers": max((min(needed, available) for needed, available in known), default=None),
         "spills": any(needed > available for needed, available in known) if known else None,
