@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 class Verdict:
     """What the checker found: the diagnostics to show, and how many obligations were settled which way.
 
-    ``rules`` maps the code of each rule to its counts, ``methods`` each way of settling to how many it settled.
+    ``silenced`` are findings that ``[allow]`` hides. ``rules`` maps the code of each rule to its counts, ``methods`` each
+    way of settling to how many it settled.
     """
 
     spec: Spec
     diagnostics: tuple[Diagnostic, ...]
+    silenced: tuple[Diagnostic, ...]
     proved: int
     refuted: int
     undecided: int
@@ -58,13 +60,18 @@ def plans(spec: Spec) -> Iterator[TilePlan]:
                 yield plan_of(spec, target.arch, dtypes, case)
 
 
-def check(spec: Spec) -> Verdict:
-    """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all."""
+def check(spec: Spec, *, mends: Callable[[Diagnostic], bool] = lambda _: True) -> Verdict:
+    """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all.
+
+    ``mends`` says which findings offer the nearest legal values, which take longest to find.
+    """
     started = time.perf_counter()
     found = tally(spec)
+    shown = findings(spec, found.open, found.cases, mends=mends)
     return Verdict(
         spec,
-        (*findings(spec, found.open, found.cases), *_unreached_winners(spec)),
+        (*shown, *_unreached_winners(spec)),
+        _silenced(spec, found, shown),
         found.total(Status.PROVED),
         found.total(Status.REFUTED),
         found.total(Status.UNDECIDED),
@@ -87,6 +94,18 @@ def tally(spec: Spec) -> Tally:
             found.cases.add((plan.target.name, plan.case.condition))
             found.plans += 1
     return found
+
+
+def _silenced(spec: Spec, found: Tally, shown: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    if not spec.allow:
+        return ()
+    bare = findings(spec.model_copy(update={"allow": ()}), found.open, found.cases, mends=lambda _: False)
+    places = {_place(entry) for entry in shown}
+    return tuple(entry for entry in bare if _place(entry) not in places)
+
+
+def _place(entry: Diagnostic) -> tuple[object, ...]:
+    return entry.code, entry.severity, entry.span, entry.message
 
 
 def _unreached_winners(spec: Spec) -> Iterator[Diagnostic]:
