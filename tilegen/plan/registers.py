@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Size, add, ceil_div, maximum, multiply
-from tilegen.lowering.registers import ROW_OVERHEAD, launch_limit, register_budget
+from tilegen.lowering.registers import launch_limit, register_budget, row_overhead
 from tilegen.plan.instruction import whole
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
 from tilegen.plan.overhead import Number, beside_accumulators
@@ -83,7 +83,7 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     possible = threads * blocks <= plan.target.launch.max_threads_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
-    yield Demand(counts, ROW_OVERHEAD, available)
+    yield Demand(counts, row_overhead(available), available)
 
 
 def _row_registers(kernel: KernelPlan, buffer: Buffer) -> Size:
