@@ -76,7 +76,7 @@ def filled(plan: TilePlan, name: str, over: int = 0) -> TilePlan:
     (kernel,) = plan.kernels
     (demand,) = demands(plan, kernel)
     room = demand.available - demand.beside
-    return with_buffers(plan, name, shape=(kernel.launch.threads, room + over), owners=None)
+    return with_buffers(plan, name, shape=(kernel.launch.threads, room + over), owners=None, annotated=False)
 
 
 def with_launch(plan: TilePlan, **fields: Any) -> TilePlan:

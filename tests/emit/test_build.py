@@ -153,6 +153,7 @@ def test_a_dry_run_writes_nothing(project):
     assert read_tree(project / "generated") == before
 
 
+@pytest.mark.slow
 def test_the_emitted_tests_pass_where_the_folder_lies_without_tilegen(built, tmp_path):
     shutil.copytree(built / "generated", tmp_path / "vendored")
     code = (

@@ -6,7 +6,6 @@ import ast
 import importlib
 import itertools
 import sys
-import timeit
 import types
 import warnings
 from pathlib import Path
@@ -288,21 +287,32 @@ def test_plain_torch_takes_ragged_lengths_rows_of_nan_and_sequences_without_keys
 
 
 @pytest.mark.parametrize("name", ["rms", "plain", "mla_decode"])
-def test_a_path_is_decided_in_under_two_microseconds(dispatch, monkeypatch, name):
+def test_a_path_is_decided_by_a_few_dozen_calls(dispatch, monkeypatch, name):
+    """In 0.9 to 1.5 microseconds (bench/dispatch.py). Calls are counted, for seconds depend on the machine."""
     found = dispatch(name)
     if name == "rms":
         offered(monkeypatch, "acme_rms", "narrow", "wide")
     given = [tensor for tensor in inputs(name) if isinstance(tensor, torch.Tensor)]
     with torch.no_grad():
-        decided = fastest(lambda: found._path(*given, None))
-        # What an idle machine does in 0.1 us: a busy one is slower at this, and so at the dispatcher.
-        slowness = max(1.0, fastest(given[0].is_contiguous) / 0.1e-6)
-    assert decided < 2e-6 * slowness
+        found._path(*given, None)
+        calls = calls_of(lambda: found._path(*given, None))
+    assert 3 < len(calls) <= 30, calls
 
 
-def fastest(call):
-    """Seconds of one call: the least of many short runs, since what else the machine does is not the call's."""
-    return min(timeit.repeat(call, number=50, repeat=2000)) / 50
+def calls_of(work):
+    """The names of the Python and C functions that a piece of work calls."""
+    names = []
+
+    def note(frame, event, argument):
+        if event in ("call", "c_call"):
+            names.append(getattr(argument, "__name__", frame.f_code.co_name))
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return names
 
 
 def test_torch_compile_traces_the_dispatcher_whole(dispatch):

@@ -16,11 +16,11 @@ from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.partition import POLICIES, WARP_M
 from tilegen.lowering.registers import (
     MMA_ADDRESSING,
-    ROW_OVERHEAD,
     WGMMA_OVERHEAD,
     launch_limit,
     mma_operand_registers,
     register_budget,
+    row_overhead,
 )
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers, shared_bytes
@@ -200,7 +200,7 @@ def _row_pass(plan: TilePlan, kernel: KernelPlan) -> Iterator[str]:
             budget = launch_limit(plan.target, threads * blocks) if isinstance(blocks, int) else 0
             yield (
                 f"`{buffer.name}`: {shape} {buffer.dtype} over {threads} threads is {to_text(count)} registers a thread, "
-                f"beside about {ROW_OVERHEAD}, of {budget} with {_count(blocks, 'block')} an SM"
+                f"beside about {row_overhead(budget)}, of {budget} with {_count(blocks, 'block')} an SM"
             )
 
 

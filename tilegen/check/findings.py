@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.nearest import Mends, nearest_legal
@@ -21,13 +21,20 @@ Cases = Set[tuple[str, Any]]
 
 ORDER = {Severity.ERROR: 0, Severity.UNDECIDED: 1, Severity.SLOW: 2, Severity.NOTE: 3}
 
+CONFLICT = "cannot hold together: "
+"""How the note begins that names a minimal set of tile values at odds."""
+
 
 def findings(
-    spec: Spec, results: Iterable[Result], cases: Cases = frozenset(), *, mends: bool = True
+    spec: Spec,
+    results: Iterable[Result],
+    cases: Cases = frozenset(),
+    *,
+    mends: Callable[[Diagnostic], bool] = lambda _: True,
 ) -> list[Diagnostic]:
     """The diagnostics, errors first, then by line. Findings that differ only in target, dtype or case are merged; what
     the spec allows, with its reason, is left out. ``cases`` are all that were planned, for a finding says where it holds.
-    ``mends``: the nearest legal values are looked for, which takes long.
+    ``mends`` says for which of them the nearest legal values are looked for, which takes long.
     """
     groups: dict[tuple[str, str, Severity], list[Result]] = {}
     for result in results:
@@ -36,7 +43,7 @@ def findings(
             groups.setdefault((result.rule.id, at, result.severity), []).append(result)
     allowed = {entry.rule.removeprefix("TG-") for entry in spec.allow}
     diagnostics = [
-        _diagnostic(spec, at, severity, group, cases=cases, mend=mends)
+        _diagnostic(spec, at, severity, group, cases, mends)
         for (id, at, severity), group in groups.items()
         if id not in allowed or severity is Severity.ERROR
     ]
@@ -65,8 +72,17 @@ def located(spec: Spec, path: str, result: Result) -> str:
 
 
 def _diagnostic(
-    spec: Spec, at: str, severity: Severity, group: list[Result], *, cases: Cases, mend: bool
+    spec: Spec, at: str, severity: Severity, group: list[Result], cases: Cases, mends: Callable[[Diagnostic], bool]
 ) -> Diagnostic:
+    """One finding, first without its mends, then with them where they are wanted."""
+    first = group[0]
+    bare = _finding(spec, at, severity, group, cases, Mends((), ()))
+    if severity not in (Severity.ERROR, Severity.SLOW) or first.rule.over_spec or not mends(bare):
+        return bare
+    return _finding(spec, at, severity, group, cases, nearest_legal(spec, first))
+
+
+def _finding(spec: Spec, at: str, severity: Severity, group: list[Result], cases: Cases, mends: Mends) -> Diagnostic:
     first = group[0]
     rule, obligation, outcome = first.rule, first.obligation, first.outcome
     notes = [_where(spec, group, cases)]
@@ -76,11 +92,8 @@ def _diagnostic(
         notes.append(obligation.today or rule.today)
     if rule.cost and severity is Severity.SLOW:
         notes.append(f"measured: {rule.cost}")
-    mends = Mends((), ())
-    if mend and severity in (Severity.ERROR, Severity.SLOW) and not rule.over_spec:
-        mends = nearest_legal(spec, first)
     if mends.conflict:
-        notes.insert(1, "cannot hold together: " + ", ".join(f"{p} = {first.case.tiles[p]}" for p in mends.conflict))
+        notes.insert(1, CONFLICT + ", ".join(f"{p} = {first.case.tiles[p]}" for p in mends.conflict))
     return Diagnostic(
         code=rule.code,
         name=rule.name,

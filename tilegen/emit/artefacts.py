@@ -120,13 +120,12 @@ def compile_key(instance: Instance, parameters: Iterable[str]) -> dict[str, Any]
 def compile_keys(spec: Spec, parameters: Iterable[str]) -> list[dict[str, Any]]:
     """Every compile key of the listed dims on every target, each once."""
     parameters = tuple(parameters)
-    found: list[dict[str, Any]] = []
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for target in spec.targets:
         for instance in instances(spec, target.arch):
             key = compile_key(instance, parameters)
-            if key not in found:
-                found.append(key)
-    return found
+            found.setdefault(tuple(key.items()), key)
+    return list(found.values())
 
 
 def manifest(folders: Mapping[str, Mapping[str, bytes]], entries: Mapping[str, Mapping[str, Any]]) -> bytes:

@@ -12,7 +12,12 @@ from tilegen.expr.arith import Condition, Size
 
 def evaluate(expr: Size | Condition, env: Mapping[str, int]) -> int | bool:
     """The value where names have the values in `env`. KeyError for a missing name; ZeroDivisionError as in Python."""
-    value = substitute(expr, env)
+    if isinstance(expr, int):
+        return expr
+    names, value_at = _compiled(expr)
+    if names <= env.keys():
+        return value_at(env)  # type: ignore[no-any-return]
+    value = substitute(expr, env)  # what a missing name does not matter to has a value all the same
     if not isinstance(value, int):
         raise KeyError(", ".join(sorted(free_names(value))))
     return value
@@ -80,7 +85,15 @@ def _connective(kind: str, args: Any, env: Mapping[str, Size]) -> Any:
     return result
 
 
-Closure = Callable[[Sequence[int]], Any]
+Closure = Callable[[Any], Any]
+"""A function of values that are looked up by position, or by name."""
+
+
+@lru_cache(maxsize=8192)
+def _compiled(expr: Any) -> tuple[frozenset[str], Closure]:
+    """The names of an expression, and its value as a function of what they stand for."""
+    names = free_names(expr)
+    return names, _closure(expr, {name: name for name in names})
 
 
 def compile_closure(expr: Size | Condition, names: Collection[str]) -> Callable[[Sequence[int]], Any]:
@@ -93,7 +106,7 @@ def compile_closure(expr: Size | Condition, names: Collection[str]) -> Callable[
     return _closure(expr, {name: i for i, name in enumerate(names)})
 
 
-def _closure(e: Any, index: Mapping[str, int]) -> Closure:
+def _closure(e: Any, index: Mapping[str, Any]) -> Closure:
     if e.is_Symbol:
         i = index[e.name]
         return lambda v: v[i]

@@ -22,12 +22,16 @@ WGMMA_OVERHEAD = 26
 bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). Spilling also
 starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 
-ROW_OVERHEAD = 17
-"""Registers that a row norm needs at least beside what it holds: with 16 it was seen to spill (48 of 64, 64 x 1,024
-threads, sm_80 and sm_90a). Left alone ptxas takes more, 20 to 36, to have loads in flight."""
+ROW_OVERHEAD = 16
+"""Registers that a row norm needs beside what it holds where it has few."""
 
-MMA_ADDRESSING = 24
-"""Registers that a loop of mma.sync needs beside accumulators and operands, by which it was seen to spill or not."""
+MMA_ADDRESSING = 16
+"""Registers that a loop of mma.sync needs beside accumulators, operands and the addresses of uneven copies, by which it
+was seen to spill or not."""
+
+ADDRESS_REGISTERS = 4
+"""Registers of one access of a copy that shares no address with others: 64 bits in global memory, an offset in shared
+memory, and its predicate."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,13 @@ def wgmma_registers(n: int, accumulator_bytes: int) -> int:
 def mma_operand_registers(rows: int, columns: int) -> int:
     """Registers a thread that one K step takes of a warp's tile: 256 bits a row of A and a column of B."""
     return (rows + columns) * 32 // (32 * REGISTER_BYTES)
+
+
+def row_overhead(available: int) -> int:
+    """Registers that a row norm needs beside what it holds. They grow with the rows that fit, for loads in flight: of 32
+    registers 16 hold rows and nothing spills; of 64, 48 spill 16 bytes, 40 do not; of 255, 240 spill and 216 do not.
+    """
+    return ROW_OVERHEAD + max(available - ROW_OVERHEAD, 0) // 32
 
 
 def register_budget(target: Target, threads: int, *, warp_specialised: bool) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from tilegen.families.family import family_of
 from tilegen.plan.cases import ignored
@@ -34,6 +34,13 @@ def _followed(spec: Spec, name: str, chosen: Mapping[str, str]) -> str:
 
 def complete_case(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
     """The case with every tile value that the spec leaves out, as the family derives it."""
+    known, key = _known_of(spec).cases, _key(arch, dtypes, case)
+    if key not in known:
+        known[key] = _complete(spec, arch, dtypes, case)
+    return known[key]
+
+
+def _complete(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
     derived = family_of(spec).derive(spec, chip(arch), dtypes, case.tiles)
     tiles = {**case.tiles, **derived}
     taken = {name: value for name, value in tiles.items() if not ignored(spec, name, tiles.get("schedule"))}
@@ -42,4 +49,35 @@ def complete_case(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) 
 
 def plan_of(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> TilePlan:
     """The plan of one instance: a target, a dtype for each tensor, and a case of the tile rules."""
-    return family_of(spec).plan(spec, chip(arch), dtypes, complete_case(spec, arch, dtypes, case))
+    whole = complete_case(spec, arch, dtypes, case)
+    known, key = _known_of(spec).plans, _key(arch, dtypes, whole)
+    if key not in known:
+        known[key] = family_of(spec).plan(spec, chip(arch), dtypes, whole)
+    return known[key]
+
+
+@dataclass
+class _Known:
+    """What was planned of a spec: the checker, the budgets, the header of a kernel and its page ask for the same plans."""
+
+    spec: Spec
+    cases: dict[Any, Case] = field(default_factory=dict)
+    plans: dict[Any, TilePlan] = field(default_factory=dict)
+
+
+REMEMBERED, MOST_PLANS = 4, 4096
+_known: list[_Known] = []
+
+
+def _known_of(spec: Spec) -> _Known:
+    """What is known of this very spec, a value that never changes; the last few specs are remembered."""
+    for entry in _known:
+        if entry.spec is spec and len(entry.plans) < MOST_PLANS:
+            return entry
+    _known[:] = [_Known(spec), *(entry for entry in _known if entry.spec is not spec)][:REMEMBERED]
+    return _known[0]
+
+
+def _key(arch: str, dtypes: Mapping[str, str], case: Case) -> tuple[Any, ...]:
+    tiles = tuple((name, type(value), value) for name, value in case.tiles.items())
+    return arch, *dtypes.items(), case.condition, case.guard, case.winner, tiles, frozenset(case.chosen.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import compile_closure, evaluate, free_names, substitute
@@ -124,9 +124,11 @@ TILE_SIZES = range(16, 513, 16)
 WAVES_TRIED = 66
 
 
+@lru_cache(maxsize=256)
 def probes(dim: Dim, thresholds: tuple[int, ...]) -> tuple[int, ...]:
     """Values of a dynamic dim to try: its listed ones, powers of two, both sides of each threshold, and the first
-    multiples of those that may be tile sizes: a condition on waves of tiles changes there.
+    multiples of those that may be tile sizes: a condition on waves of tiles changes there. Every static shape of every
+    target asks for the same ones.
     """
     candidates = {
         *dim.values,

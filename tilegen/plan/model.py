@@ -233,7 +233,8 @@ class Launch:
     """Grid extents (x, y, z order) and threads as the source writes them.
 
     ``producer_threads`` are those that TileLang's warp specialisation, or the schedule itself, adds. ``names`` are what
-    the source calls the extents, where the host computes one and passes it.
+    the source calls the extents, where the host computes one and passes it. ``swizzle``: order and panel by which blocks are
+    renumbered for L2.
     """
 
     grid: tuple[Size, ...]
@@ -241,6 +242,7 @@ class Launch:
     producer_threads: Size = 0
     decided_by: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    swizzle: tuple[str, int] | None = None
 
     def at(self, axis: int = 0) -> str:
         """The spec key that sizes the grid along an axis; that of the first where the axis has none of its own."""

@@ -7,17 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Size, add, ceil_div, maximum, multiply
-from tilegen.lowering.instruction import GemmPath
-from tilegen.lowering.registers import (
-    MMA_ADDRESSING,
-    ROW_OVERHEAD,
-    WGMMA_OVERHEAD,
-    launch_limit,
-    mma_operand_registers,
-    register_budget,
-)
-from tilegen.plan.instruction import path_of
+from tilegen.lowering.registers import launch_limit, register_budget, row_overhead
+from tilegen.plan.instruction import whole
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
+from tilegen.plan.overhead import Number, beside_accumulators
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
 if TYPE_CHECKING:
@@ -45,26 +38,37 @@ class Demand:
         return total + self.beside if isinstance(total, int) else None
 
 
-def demands(plan: TilePlan, kernel: KernelPlan) -> list[Demand]:
-    """One for each group of threads that holds fragments of its own; none where nothing is known."""
+def demands(plan: TilePlan, kernel: KernelPlan, number: Number = whole) -> list[Demand]:
+    """One for each group of threads that holds fragments of its own; none where nothing is known.
+
+    ``number`` gives the value of a size at one shape.
+    """
     if plan.target.kind != "cuda" or not isinstance(kernel.launch.threads, int):
         return []
-    found = list(accumulator_demands(plan, kernel))
+    found = list(accumulator_demands(plan, kernel, number))
     return found or list(row_demands(plan, kernel))
 
 
-def accumulator_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
+def accumulator_demands(plan: TilePlan, kernel: KernelPlan, number: Number = whole) -> Iterator[Demand]:
     """Of a kernel of products: the accumulators of a thread, or of each warp group."""
-    threads, beside = kernel.launch.threads, beside_accumulators(plan, kernel)
+    threads, beside = kernel.launch.threads, beside_accumulators(plan, kernel, number)
     if beside is None or not isinstance(threads, int) or plan.target.kind != "cuda":
         return
-    available = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
+    available = _available(plan, kernel, threads)
     for names in together(kernel):
         yield Demand({name: fragment_registers(kernel, kernel.buffer(name)) for name in names}, beside, available)
 
 
+def _available(plan: TilePlan, kernel: KernelPlan, threads: int) -> int:
+    producers = kernel.launch.producer_threads
+    if kernel.roles and isinstance(producers, int) and threads <= (plan.target.launch.warp_group_size or 0):
+        # A schedule of ours with one warp group of consumers has registers enough, and moves none.
+        return launch_limit(plan.target, threads + producers)
+    return register_budget(plan.target, threads, warp_specialised=bool(producers))
+
+
 TWICE = ("mean", "row_max")
-"""Row statistics that are computed before the terms of another: the row then stays converted to float32."""
+"""Row statistics that are computed before the terms of another: the row then stays converted to their dtype."""
 
 
 def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
@@ -78,19 +82,31 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     # More blocks than the threads of an SM allow are a hint that ptxas leaves aside.
     possible = threads * blocks <= plan.target.launch.max_threads_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
-    converted = any(buffer.name in TWICE for buffer in kernel.buffers)
-    counts = {buffer.name: _row_registers(kernel, buffer, converted=converted) for buffer in fragments}
-    yield Demand(counts, ROW_OVERHEAD, available)
+    counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
+    yield Demand(counts, row_overhead(available), available)
 
 
-def _row_registers(kernel: KernelPlan, buffer: Buffer, *, converted: bool) -> Size:
-    if len(buffer.shape) == 1 and kernel.row_passes:
+def _row_registers(kernel: KernelPlan, buffer: Buffer) -> Size:
+    rows = kernel.row_passes[0] if kernel.row_passes else None
+    lanes = maximum(rows.lanes, 1) if rows else 1
+    if len(buffer.shape) == 1 and rows:
         # One value a column: the lanes of every row hold them all.
-        lanes = multiply(maximum(kernel.row_passes[0].lanes, 1), REGISTER_BYTES)
-        return ceil_div(multiply(buffer.elements, buffer.itemsize), lanes)
-    held = fragment_registers(kernel, buffer)
-    wider = max(REGISTER_BYTES // buffer.itemsize, 1) if converted and len(buffer.shape) == 2 else 1
-    return multiply(held, buffer.count, wider)
+        return ceil_div(multiply(buffer.elements, buffer.itemsize), multiply(lanes, REGISTER_BYTES))
+    if len(buffer.shape) == 1 or not rows or not buffer.annotated:
+        return multiply(fragment_registers(kernel, buffer), buffer.count, _wider(kernel, buffer))
+    # Threads beyond the last row hold nothing, and the others no less for it.
+    rows_held = ceil_div(multiply(buffer.shape[0], lanes), kernel.launch.threads)
+    elements = multiply(rows_held, ceil_div(buffer.shape[1], lanes))
+    return multiply(ceil_div(multiply(elements, buffer.itemsize), REGISTER_BYTES), buffer.count, _wider(kernel, buffer))
+
+
+def _wider(kernel: KernelPlan, buffer: Buffer) -> int:
+    """How many times as wide a row is in registers as in memory: it stays converted where it is read again as it was, and
+    where converting is dear, from eight bits.
+    """
+    twice = [other for other in kernel.buffers if other.name in TWICE]
+    accum = max((other.itemsize for other in twice), default=REGISTER_BYTES if buffer.itemsize == 1 else 0)
+    return max(accum // buffer.itemsize, 1) if len(buffer.shape) == 2 else 1
 
 
 def is_loaded(kernel: KernelPlan, buffer: Buffer) -> bool:
@@ -112,17 +128,3 @@ def _holder(kernel: KernelPlan, name: str) -> int | str | None:
     buffer = kernel.buffer(name)
     own = buffer.owners not in (None, kernel.launch.threads)
     return buffer.warp_group if buffer.warp_group is not None or not own else name
-
-
-def beside_accumulators(plan: TilePlan, kernel: KernelPlan) -> int | None:
-    """Registers that the products of a kernel need beside their accumulators; None where that is not known."""
-    found = []
-    for gemm, _ in kernel.find(Gemm):
-        path = path_of(plan.target, kernel, gemm)
-        if not isinstance(path, GemmPath):
-            return None
-        if path.instruction == "wgmma":
-            found.append(WGMMA_OVERHEAD)
-        else:
-            found.append(mma_operand_registers(gemm.m // path.partition.m, gemm.n // path.partition.n) + MMA_ADDRESSING)
-    return max(found, default=None)

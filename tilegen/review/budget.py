@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from tilegen.expr import evaluate
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.occupancy import occupancy
-from tilegen.lowering.registers import (
-    MMA_ADDRESSING,
-    ROW_OVERHEAD,
-    WGMMA_OVERHEAD,
-    launch_limit,
-    mma_operand_registers,
-    register_budget,
-)
+from tilegen.lowering.registers import launch_limit
 from tilegen.plan.build import plan_of
 from tilegen.plan.instruction import path_of
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.plan.registers import demands
 from tilegen.plan.resources import fragment_registers, shared_bytes, static_shared_bytes
 
 if TYPE_CHECKING:
@@ -136,7 +130,7 @@ def _launch(plan: TilePlan, kernel: KernelPlan, known: Mapping[str, int]) -> Lau
     threads = at(kernel.launch.block_threads)
     dynamic, static = at(shared_bytes(kernel, plan.target)), static_shared_bytes(kernel)
     paths = _paths(plan, kernel, at)
-    registers, limit = _registers(plan, kernel, at, paths)
+    registers, limit = _registers(plan, kernel, at)
     resident = occupancy(
         plan.target,
         threads=threads,
@@ -187,45 +181,15 @@ def _paths(plan: TilePlan, kernel: KernelPlan, at: Any) -> list[tuple[Gemm, Gemm
     return found
 
 
-def _registers(
-    plan: TilePlan, kernel: KernelPlan, at: Any, paths: list[tuple[Gemm, GemmPath]]
-) -> tuple[int | None, int]:
+def _registers(plan: TilePlan, kernel: KernelPlan, at: Any) -> tuple[int | None, int]:
     """Registers that a computing thread needs, as rules D16 and F9 reckon them, and those it may have."""
-    threads = at(kernel.launch.threads)
-    if paths:
-        limit = register_budget(plan.target, threads, warp_specialised=bool(kernel.launch.producer_threads))
-        return _accumulators(kernel, at, [gemm.acc for gemm, _ in paths]) + _overhead(at, paths), limit
-    limit = launch_limit(plan.target, threads)
-    rows = {copy.dst for copy, _ in kernel.find(Copy)} | {copy.src for copy, _ in kernel.find(Copy)}
-    held = [b for b in kernel.scope(Scope.FRAGMENT) if b.name in rows and len(b.shape) > 1]
-    if not held:
-        return None, limit
-    return sum(at(fragment_registers(kernel, buffer)) * at(buffer.count) for buffer in held) + ROW_OVERHEAD, limit
-
-
-def _accumulators(kernel: KernelPlan, at: Any, names: list[str]) -> int:
-    """Accumulator registers of the thread that holds the most: warp groups may own different ones."""
-    groups: dict[Any, int] = {}
-    shared = 0
-    for name in dict.fromkeys(names):
-        buffer = kernel.buffer(name)
-        count = at(fragment_registers(kernel, buffer))
-        if buffer.warp_group is not None:
-            groups[buffer.warp_group] = groups.get(buffer.warp_group, 0) + count
-        elif buffer.owners not in (None, kernel.launch.threads):
-            groups[name] = count
-        else:
-            shared += count
-    return shared + max(groups.values(), default=0)
-
-
-def _overhead(at: Any, paths: list[tuple[Gemm, GemmPath]]) -> int:
-    return max(
-        WGMMA_OVERHEAD
-        if path.instruction == "wgmma"
-        else mma_operand_registers(at(gemm.m) // path.partition.m, at(gemm.n) // path.partition.n) + MMA_ADDRESSING
-        for gemm, path in paths
-    )
+    found = [
+        (sum(at(count) for count in demand.held.values()) + demand.beside, demand.available)
+        for demand in demands(plan, kernel, at)
+    ]
+    if not found:
+        return None, launch_limit(plan.target, at(kernel.launch.block_threads))
+    return max(found, key=lambda pair: pair[0] - pair[1])
 
 
 def _copies(plan: TilePlan, kernel: KernelPlan, at: Any) -> str:
@@ -251,3 +215,25 @@ def _copy_word(plan: TilePlan, kernel: KernelPlan, copy: Copy, at: Any, pipeline
         if pitch is None or pitch % tma.stride_bytes_multiple == 0:
             return "TMA"
     return "cp.async" if pipelined and plan.target.kind == "cuda" else "plain loads"
+
+
+def cost_of(entry: Budget) -> Hashable:
+    """What a budget costs, apart from the names of dtypes and the shapes where it holds."""
+    launches = tuple(
+        (
+            launch_role(entry, launch),
+            *(value for name, value in vars(launch).items() if name not in ("name", "buffers")),
+        )
+        for launch in entry.launches
+    )
+    buffers = tuple(
+        (buffer.name, buffer.scope, buffer.shape, buffer.stages, buffer.bytes, buffer.registers)
+        for launch in entry.launches
+        for buffer in launch.buffers
+    )
+    return entry.arch, tuple(sorted((name, str(value)) for name, value in entry.tiles.items())), launches, buffers
+
+
+def launch_role(entry: Budget, launch: LaunchBudget) -> str:
+    """The name of a launch without the kernel's: empty for the kernel itself. It outlives a rename."""
+    return launch.name.removeprefix(entry.kernel).strip("_")

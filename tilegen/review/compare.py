@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tilegen.check.findings import CONFLICT
 from tilegen.review.change import Change, Level
 from tilegen.review.summary import Summary
 from tilegen.review.words import count_words, joined, number_words
@@ -120,7 +121,7 @@ def _verdict(base: Summary, head: Summary) -> Iterator[Change]:
         if old is None:
             said.add(entry.code)
             yield _finding("newly refuted" if entry.severity is not Severity.UNDECIDED else "no longer proved", entry)
-        elif (old.label, old.notes) != (entry.label, entry.notes):
+        elif said_of(old) != said_of(entry):
             said.add(entry.code)
             yield Change(
                 Level.NOTE,
@@ -139,6 +140,11 @@ def _verdict(base: Summary, head: Summary) -> Iterator[Change]:
 
 def _identity(entry: Diagnostic) -> tuple[str, str, str]:
     return entry.code, entry.severity.value, entry.message
+
+
+def said_of(entry: Diagnostic) -> tuple[Any, ...]:
+    """What a finding says, apart from its place and its mends."""
+    return _identity(entry), entry.label, tuple(note for note in entry.notes if not note.startswith(CONFLICT))
 
 
 def _codes(entries: tuple[Diagnostic, ...]) -> set[str]:
@@ -196,7 +202,7 @@ def _standings(base: Summary, head: Summary, said: set[str]) -> Iterator[Change]
             gone.append(code)
     if fresh:
         yield Change(Level.NOTE, "rule", f"newly proved: {joined(fresh)}", after=fresh)
-    if gone and head.budgets:
+    if gone and head.planned:
         yield Change(
             Level.NOTE, "rule", f"no longer asked, for nothing is left that they speak of: {joined(gone)}", before=gone
         )
@@ -253,7 +259,7 @@ def _tensors(base: Summary, head: Summary) -> Iterator[Change]:
 def _dtypes(base: Summary, head: Summary) -> Iterator[Change]:
     """Tensors whose dtypes changed alike are told of together."""
     kinds: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for name in base.tensors.keys() & head.tensors.keys():
+    for name in (name for name in head.tensors if name in base.tensors):
         old, new = base.tensors[name].dtypes, head.tensors[name].dtypes
         if old != new:
             kinds.setdefault((old, new), []).append(name)
@@ -307,7 +313,7 @@ def _rules(name: str, before: tuple[str, ...], after: tuple[str, ...]) -> tuple[
 def _compile_keys(base: Summary, head: Summary) -> Iterator[Change]:
     if not base.compile_keys or not head.compile_keys:
         return
-    for arch in head.compile_keys.keys() & base.compile_keys.keys():
+    for arch in (arch for arch in head.compile_keys if arch in base.compile_keys):
         old = {_key(key) for key in base.compile_keys[arch]}
         new = {_key(key) for key in head.compile_keys[arch]}
         if old == new:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tilegen.plan.build import dtype_bindings
-from tilegen.review.budget import Budget, BufferBudget, LaunchBudget, budget, dtype_words
+from tilegen.review.budget import Budget, BufferBudget, LaunchBudget, budget, cost_of, dtype_words, launch_role
 from tilegen.review.change import BudgetRow, Change, Level
 from tilegen.review.shapes import CaseTable, case_table
-from tilegen.review.summary import cost_of, launch_role
 from tilegen.review.words import count_words, joined, shape_words
 
 if TYPE_CHECKING:
@@ -97,9 +97,10 @@ def _aligned(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, t
 Meeting = tuple[int | None, int | None]
 
 
+@lru_cache(maxsize=16)
 def _meetings(before: CaseTable, after: CaseTable) -> dict[Meeting, dict[str, int]]:
     """Each pair of cases that some shape takes, with such a shape: the largest listed one of the head's case, if it is
-    one. Sides whose dims are not the same dims share no shape.
+    one. Sides whose dims are not the same dims share no shape. Targets with the same tile rules ask alike.
     """
     names = [{dim.name for dim in table.spec.dims} for table in (before, after)]
     if names[0] != names[1]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilegen.plan.instances import probes
 from tilegen.review.shapes import Members
@@ -20,17 +20,23 @@ def growth(base: Spec, head: Spec) -> dict[str, str]:
     Two domains that differ only between values that are not looked at count as equal.
     """
     old, new = {dim.name: dim for dim in base.dims}, {dim.name: dim for dim in head.dims}
-    return {name: _way(old[name], new[name]) for name in old.keys() & new.keys()}
+    return {name: _way(old[name], new[name]) for name in old if name in new}
 
 
 def _way(old: Dim, new: Dim) -> str:
     if old.dynamic != new.dynamic:
         return "other"
+    if _declared(old) == _declared(new):
+        return "equal"
     values = _values(old) | _values(new)
     before, after = Members(old), Members(new)
     gained = any(value in after and value not in before for value in values)
     lost = any(value in before and value not in after for value in values)
     return {(True, False): "wider", (False, True): "narrower", (True, True): "other"}.get((gained, lost), "equal")
+
+
+def _declared(dim: Dim) -> tuple[Any, ...]:
+    return set(dim.values), dim.also, dim.min, dim.max, dim.multiple_of
 
 
 def _values(dim: Dim) -> set[int]:

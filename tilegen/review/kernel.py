@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.emit.artefacts import SOURCES
 from tilegen.emit.rendering import RenderError, render
 from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, Status, ordered
-from tilegen.review.compare import compare
+from tilegen.review.compare import compare, said_of
 from tilegen.review.compare_budgets import budget_changes, pairs, rows
 from tilegen.review.goldens import golden_changes
 from tilegen.review.growth import growth
@@ -103,13 +103,14 @@ def _content(old: Side, new: Side) -> Content:
     before, after = _load(old), _load(new)
     if isinstance(after, SpecError):
         return [*_unreadable(after), *_values_changed(old, new)], (), ()
-    head = summarize(after)
     if isinstance(before, SpecError):
         text = "the spec could not be read before, and can be now"
-        return [Change(Level.NOTE, "kernel", text), *_findings(head)], (), ()
-    base = summarize(before, mends=False)
+        return [Change(Level.NOTE, "kernel", text), *_findings(summarize(after))], (), ()
+    base = summarize(before, mends=lambda _: False)
+    known = {said_of(entry) for entry in base.findings}
+    head = summarize(after, mends=lambda entry: said_of(entry) not in known)  # of the others nothing is told
     found = list(compare(base, head, growth(before, after)))
-    if not base.budgets or not head.budgets:
+    if not base.planned or not head.planned:
         return found, (), ()
     both = pairs(before, after)
     return found + list(budget_changes(both)), rows(both), _rendered(old, new, before, after)

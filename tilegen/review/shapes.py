@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.domain import domain_of
 from tilegen.check.prover import Status, prove
 from tilegen.expr import compile_closure, free_names, negate
-from tilegen.plan.cases import cases
+from tilegen.plan.cases import cases, sharer
 from tilegen.plan.instances import listed_values, probes, representative
 from tilegen.targets import target as chip
 
@@ -28,12 +28,15 @@ REMEMBERED = 64
 
 
 def case_table(spec: Spec, arch: str) -> CaseTable:
-    """The table of a spec on a target; the same one each time, for its shapes are asked for more than once."""
-    key = spec.path, spec.digest, arch
+    """The table of a spec on a target; the same one each time, for its shapes are asked for more than once. Targets with the
+    same tile rules share one, unless their numbers of SMs matter to these.
+    """
+    by_sms = any("sm_count" in free_names(case.guard) for case in cases(spec, arch))
+    key = spec.path, spec.digest, arch if by_sms else sharer(spec, arch)
     if key not in _tables:
         if len(_tables) >= REMEMBERED:
             _tables.clear()
-        _tables[key] = CaseTable(spec, arch)
+        _tables[key] = CaseTable(spec, key[2])
     return _tables[key]
 
 

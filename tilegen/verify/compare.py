@@ -78,9 +78,9 @@ def _program(plan: dict[str, Any], ir: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: the plan has `{buffer}` {_buffer(said)}, the source {_buffer(did)}"
     for buffer in ir["buffers"].keys() - plan["buffers"].keys():
         yield f"{name}: the source has a buffer `{buffer}` that the plan does not know"
-    for key, what in (("gemms", "gemm"), ("pipelines", "pipelined loop")):
+    for key, what in (("gemms", "gemms"), ("pipelines", "pipelined loops"), ("swizzle", "block swizzle")):
         if ir[key] != plan[key]:
-            yield f"{name}: the plan has {what}s {plan[key]}, the source {ir[key]}"
+            yield f"{name}: the plan has {what} {plan[key]}, the source {ir[key]}"
     grid = [_at(extent, plan["dims"]) for extent in ir["grid"]]
     wanted = plan["grid"] + [1] * (3 - len(plan["grid"]))
     if None not in grid and grid != wanted:

@@ -14,6 +14,7 @@ from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.verify.transfers import PLAIN, TMA, transfers
 
 if TYPE_CHECKING:
+    from tilegen.expr import Size
     from tilegen.plan.instances import Instance
     from tilegen.plan.model import TilePlan
 
@@ -22,11 +23,11 @@ def expected(instance: Instance) -> list[dict[str, Any]]:
     """One entry for each kernel of the instance, in plain numbers and words.
 
     ``dims``: the instance's. ``grid``: at those dims. ``threads``: of the launched block. ``dynamic_bytes`` and
-    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands,
-    sizes, transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``instructions``:
-    the matrix instructions that must appear, and none other. ``loads``: how tiles come, of "tma" and "cp_async";
-    ``tma_stores``: whether any goes so. ``registers`` of a thread, about, and whether it ``spills``.
-    ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
+    ``static_bytes``: shared memory. ``buffers``: name to scope, shape (one stage) and dtype. ``gemms``: operands, sizes,
+    transposes and policy in program order. ``pipelines``: stages of each pipelined loop. ``swizzle``: order and panel of
+    the blocks, or None. ``instructions``: the matrix instructions that must appear, and none other. ``loads``: how tiles
+    come, of "tma" and "cp_async"; ``tma_stores``: whether any goes so. ``registers`` of a thread, about, and whether it
+    ``spills``. ``vector_bytes``: of one access by one thread, by tensor, where TMA does not carry its tiles.
     """
     plan = instance.plan()
     return [_kernel(plan, kernel, instance.dims) for kernel in plan.kernels]
@@ -69,6 +70,7 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
             }
             for gemm, _ in kernel.find(Gemm)
         ],
+        "swizzle": list(kernel.launch.swizzle) if kernel.launch.swizzle else None,
         "pipelines": [at(loop.stages) for loop, _ in kernel.find(Loop) if loop.kind is LoopKind.PIPELINED],
         "instructions": sorted(_instructions(plan, kernel, dims)),
         "loads": sorted({transfer.path for transfer in moved if transfer.is_load and transfer.path != PLAIN}),
@@ -83,7 +85,11 @@ def _kernel(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict
 
 def _registers(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> dict[str, Any]:
     """``registers`` of a thread, about, and whether it ``spills``: needs more than there are; None where not known."""
-    known = [(int(evaluate(d.total, dims)) + d.beside, d.available) for d in demands(plan, kernel)]
+
+    def at(size: Size) -> int:
+        return int(evaluate(size, dims))
+
+    known = [(at(demand.total) + demand.beside, demand.available) for demand in demands(plan, kernel, at)]
     return {
         "registers": max((min(needed, available) for needed, available in known), default=None),
         "spills": any(needed > available for needed, available in known) if known else None,

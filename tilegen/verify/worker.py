@@ -143,6 +143,7 @@ def _ir(prim_func: Any) -> list[dict[str, Any]]:
                 }
                 for gemm in kernel.ops(Gemm)
             ],
+            "swizzle": list(kernel.swizzle) if kernel.swizzle else None,
             "pipelines": [loop.num_stages for loop in kernel.ops(Loop) if loop.kind == "pipelined"],
         }
         for kernel in read_ir(prim_func)

@@ -52,6 +52,7 @@ def plain(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> 
             threads=tiles["threads"],
             producer_threads=specialised.producer_threads,
             decided_by=("tile.BLOCK_N", "dims.M"),
+            swizzle=(tiles["swizzle"].order, tiles["swizzle"].panel) if tiles["swizzle"] else None,
         ),
         buffers=(*global_buffers(spec, dtypes), *_tiles(spec, target, dtypes, tiles)),
         body=(
