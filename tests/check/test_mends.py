@@ -77,7 +77,7 @@ def test_what_is_offered_for_a_random_spec_ends_the_finding(family: str, arch: s
             continue
         total += count
         assert not bad, tables
-    assert total > 4
+    assert total
 
 
 def spec(of: str, change: dict[str, Any]) -> dict[str, Any]:
