@@ -13,10 +13,10 @@ from tilegen.check.prover import Status, prove
 from tilegen.check.result import Result, dtype_text, without_consequences
 from tilegen.check.rule import Rule, rules, spec_rules
 from tilegen.check.tally import Programs, Tally
-from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases, sharer
 from tilegen.plan.model import Case, TilePlan
+from tilegen.plan.roles import in_roles
 from tilegen.spec.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def tally(spec: Spec) -> Tally:
     if not found.open:
         domain, programs = domain_of(spec), Programs(found)
         for plan in plans(spec):
-            programs.settle(_roles(plan), domain.restricted(plan.case.condition))
+            programs.settle(in_roles(plan), domain.restricted(plan.case.condition))
             found.cases.add((plan.target.name, plan.case.condition))
             found.plans += 1
     return found
@@ -134,16 +134,8 @@ def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
     domain = domain_of(spec)
     for plan in plans(spec):
         region = domain.restricted(plan.case.condition)
-        results = [result for role in _roles(plan) for result in _settle_plan(role, region)]
+        results = [result for role in in_roles(plan) for result in _settle_plan(role, region)]
         yield plan, without_consequences(results)
-
-
-def _roles(plan: TilePlan) -> Iterator[TilePlan]:
-    """The plan itself, then those of the other roles that a call may need."""
-    yield plan
-    for role in family_of(plan.spec).roles(plan.tiles)[1:]:
-        case = replace(plan.case, tiles={**plan.case.tiles, **role})
-        yield plan_of(plan.spec, plan.target.name, plan.dtypes, case)
 
 
 def _settle_plan(plan: TilePlan, region: Domain) -> list[Result]:
