@@ -21,10 +21,8 @@ def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
     """Global-to-shared copies that TMA carries, or should: with whether the compiler refuses where it cannot."""
     for kernel in plan.kernels:
         for copy, loops in kernel.loads:
-            if plan.target.tma is None:
-                return
             pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops)
-            if copy.explicit_tma or pipelined:
+            if (copy.explicit_tma or pipelined) and plan.target.tma is not None:
                 yield kernel, copy, copy.explicit_tma
 
 
@@ -183,10 +181,11 @@ def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
 def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         for copy, loops in kernel.loads:
+            if not any(loop.kind is LoopKind.PIPELINED for loop in loops):
+                continue
             if plan.target.tma is not None or not plan.target.copy.cp_async_bytes:
                 return
-            if any(loop.kind is LoopKind.PIPELINED for loop in loops):
-                yield _cp_async(plan, kernel, copy)
+            yield _cp_async(plan, kernel, copy)
 
 
 def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:
