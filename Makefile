@@ -4,9 +4,6 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 
-# torch.export ends a process that has run many other tests before; alone it passes.
-ALONE := generated/mla_decode/test_mla_decode_in_torch.py::test_fake_tensors_and_export_need_no_gpu
-
 .PHONY: build check test sweep nightly lint clean
 
 build: $(SETUP)  ## Check, render and verify every spec, and write generated/.
@@ -17,8 +14,7 @@ check: $(SETUP)  ## What CI asks of a tree: every instance lowered, every byte a
 	$(MAKE) lint
 
 test: $(SETUP)  ## The suite, the golden tests of generated/ included. GPU tests skip where there is no GPU.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" --deselect $(ALONE)
-	$(BIN)/python -m pytest $(ALONE)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 sweep: $(SETUP)  ## The slow tests: lowering sweeps over many kernels, and the wheel in a fresh environment.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not nightly"

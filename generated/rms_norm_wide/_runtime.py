@@ -6,7 +6,9 @@ This file is the same beside every kernel. It needs torch, and tilelang to compi
 import functools
 import importlib
 import math
+import sys
 import threading
+import types
 import warnings
 
 import torch
@@ -42,6 +44,22 @@ def _read_arch(index):
         return torch.cuda.get_device_properties(index).gcnArchName.split(":")[0]
     capability = torch.cuda.get_device_capability(index)
     return ARCH_OF_CAPABILITY.get(capability, f"sm_{capability[0]}{capability[1]}")
+
+
+def custom_op(name, mutates_args=()):
+    """``torch.library.custom_op``, once in a process: a second copy of the kernel has the op of the first.
+
+    torch would register the op again by freeing the first one, which is still called: by the first copy, by compiled
+    functions, by exported programs. ``name`` holds a hash of the spec, so copies with one name compute the same.
+    """
+    known = sys.modules.setdefault("_tilegen_ops", types.ModuleType("_tilegen_ops")).__dict__
+
+    def register(function):
+        if name not in known:
+            known[name] = torch.library.custom_op(name, function, mutates_args=mutates_args)
+        return known[name]
+
+    return register
 
 
 @functools.cache

@@ -81,7 +81,7 @@ def _signature(x, gamma, out):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@torch.library.custom_op("tilegen_c98a27cc993c::rms_norm_wide", mutates_args=())
+@_runtime.custom_op("tilegen_1595af052fe0::rms_norm_wide")
 def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     return _launch.direct(x, gamma, None)
 
@@ -100,7 +100,7 @@ def _backward(ctx, grad):
 _op.register_autograd(_backward, setup_context=_launching.remember)
 
 
-@torch.library.custom_op("tilegen_c98a27cc993c::rms_norm_wide_out", mutates_args=("out",))
+@_runtime.custom_op("tilegen_1595af052fe0::rms_norm_wide_out", mutates_args=("out",))
 def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(x, gamma, out)
 

@@ -81,7 +81,7 @@ def _signature(x, gamma, out):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@torch.library.custom_op("tilegen_1ee46b72f768::rms_silu", mutates_args=())
+@_runtime.custom_op("tilegen_3f41b019be31::rms_silu")
 def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
     return _launch.direct(x, gamma, None)
 
@@ -100,7 +100,7 @@ def _backward(ctx, grad):
 _op.register_autograd(_backward, setup_context=_launching.remember)
 
 
-@torch.library.custom_op("tilegen_1ee46b72f768::rms_silu_out", mutates_args=("out",))
+@_runtime.custom_op("tilegen_3f41b019be31::rms_silu_out", mutates_args=("out",))
 def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(x, gamma, out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -174,6 +175,72 @@ def test_a_base_that_was_not_fetched_ends_the_job_with_the_mend(runner: Runner) 
     result = runner.run("Diff")
     assert result.returncode == 2
     assert "fetch-depth: 0" in result.stderr
+
+
+TINY = """\
+kernel = "tiny_norm"
+family = "row_norm"
+
+[dims]
+M = { dynamic = true, max = 1024 }
+C = { values = [64] }
+
+[tensors]
+x     = { shape = "M C", dtype = "float16" }
+gamma = { shape = "C",   dtype = "same_as(x)" }
+y     = { shape = "M C", dtype = "same_as(x)" }
+
+[compute]
+norm = "rms"
+eps = 1e-5
+accum = "float32"
+y = "x * rstd * gamma"
+
+[tile]
+BLOCK_C = 64
+threads = 64
+
+[target.sm_80]
+"""
+"""One kernel of one instance, which takes a second or two to lower."""
+
+
+@pytest.mark.slow
+def test_the_build_check_fails_the_job_where_the_generated_tree_is_not_what_the_specs_give(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The step lowers for real, in the first of its three runs; what it then knows of the kernel holds for the others."""
+    runner = Runner(
+        tmp_path_factory.mktemp("runner"),
+        history.build(tmp_path_factory.mktemp("tiny"), {"specs/tiny_norm.toml": TINY}, {}),
+        "start",
+    )
+    runner.inputs["build-check"] = "true"
+    assert STEPS["Build check"]["if"] == "inputs.build-check == 'true'"
+
+    missing = runner.run("Build check")
+    assert missing.returncode == 0, missing.stderr
+    assert runner.outputs["build"] == {"code": "1"}
+    assert "tiny_norm/kernel.py" in missing.stdout
+    assert not (runner.repository / "generated" / "tiny_norm").exists(), "a check writes nothing"
+    verdict = runner.all()
+    assert verdict.returncode != 0
+    assert verdict.stdout == "tilegen build --check: the generated tree is not what the specs give\n"
+
+    environment = runner.environment
+    built = subprocess.run([sys.executable, "-m", "tilegen", "build"], cwd=runner.repository, env=environment)
+    assert built.returncode == 0
+    shutil.rmtree(runner.folder / "cache" / "stamp")  # a runner has not built the tree that it checks
+    assert runner.run("Build check").returncode == 0
+    assert runner.outputs["build"] == {"code": "0"}
+    assert runner.all().returncode == 0
+
+    kernel = runner.repository / "generated" / "tiny_norm" / "kernel.py"
+    kernel.write_text(kernel.read_text() + "# edited by hand\n")
+    edited = runner.run("Build check")
+    assert runner.outputs["build"] == {"code": "1"}
+    assert "tiny_norm/kernel.py" in edited.stdout
+    assert runner.all().returncode != 0
 
 
 @pytest.mark.slow

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.check.thirty import GEMM, HALF
 from tests.review.history import LINEAR
+from tilegen.check.report import report_on
 from tilegen.plan import build
 from tilegen.review.change import KernelDiff
 from tilegen.review.diff import Side
@@ -22,12 +24,12 @@ AT_ODDS = LINEAR.replace("threads = 128", "threads = 512").replace("BLOCK_N = 12
 """One WGMMA is too wide for the registers of 512 threads: two lines that cannot hold together."""
 
 
-def compared(text: str, edit: tuple[str, str]) -> KernelDiff:
+def compared(text: str, edit: tuple[str, str], *, cached: bool = False) -> KernelDiff:
     assert text.count(edit[0]) == 1
     old, new = (
         Side("specs/linear.toml", "linear", content.encode(), None, {}) for content in (text, text.replace(*edit))
     )
-    return changed(old, new)
+    return changed(old, new, cached=cached)
 
 
 def subjects(found: KernelDiff) -> set[str]:
@@ -69,6 +71,34 @@ def test_nearest_legal_values_are_looked_for_where_a_finding_is_new(looked_for: 
 def test_nearest_legal_values_are_not_looked_for_where_a_finding_is_known(looked_for: list[str]) -> None:
     compared(AT_ODDS, ('doc = "relu(a @ b)"', 'doc = "a product"'))
     assert not looked_for
+
+
+HIDDEN = LINEAR.replace("BLOCK_M = 64", "BLOCK_M = 32") + '\n[allow]\nTG-D1 = "few rows"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "edit"),
+    [
+        (AT_ODDS, ("stages = 3", "stages = 2")),
+        (LINEAR, ("threads = 128", "threads = 96")),
+        (HIDDEN, ("few rows", "rows are few")),
+        (HIDDEN, ('TG-D1 = "few rows"', "")),
+    ],
+    ids=["a conflict stays", "a finding is new", "a reason changes", "a finding is no longer hidden"],
+)
+def test_what_a_check_has_found_is_not_looked_for_again_and_makes_no_difference(
+    text: str, edit: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anew = compared(text, edit)
+    monkeypatch.setenv("TILEGEN_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    spec = Path("specs/linear.toml")
+    spec.parent.mkdir()
+    for state in (text, text.replace(*edit)):
+        spec.write_text(state)
+        report_on(spec)
+    monkeypatch.delattr("tilegen.check.checker.check")
+    assert compared(text, edit, cached=True) == anew
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.domain import domain_of
@@ -12,6 +12,7 @@ from tilegen.check.rule import Rule, rules
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
 from tilegen.plan.model import Case
+from tilegen.plan.roles import in_roles
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def alternative(spec: Spec, arch: str, part: Part, name: str, value: Any) -> Alt
     objections: dict[str, Objection] = {}
     for case in part.cases:
         for objection in _objections(spec, arch, case, {name: value}):
-            objections.setdefault(objection.code, objection)
+            if objection.code not in objections or objection.severity is Severity.ERROR:
+                objections[objection.code] = objection
     errors = [objection for objection in objections.values() if objection.severity is Severity.ERROR]
     return Alternative(value, tuple(errors or objections.values()))
 
@@ -102,6 +104,8 @@ def _objections(spec: Spec, arch: str, part: Case, values: Mapping[str, Any]) ->
     for case in cases(spec, arch, values):
         if any(case.chosen.get(name, index) != index for name, index in kept.items()):
             continue
+        # What is tried counts as given by the spec.
+        case = replace(case, chosen={**case.chosen, **dict.fromkeys(values, 0)})
         region = domain.restricted(case.condition)
         for dtypes in dtype_bindings(spec):
             try:
@@ -109,19 +113,21 @@ def _objections(spec: Spec, arch: str, part: Case, values: Mapping[str, Any]) ->
             except (ZeroDivisionError, ValueError, TypeError, KeyError) as error:
                 yield Objection("plan", Severity.ERROR, f"there is no such plan: {error}")
                 continue
-            yield from _broken(asked, plan, region)
+            for role in in_roles(plan):
+                yield from _broken(asked, role, region)
 
 
 def _broken(asked: Sequence[Rule], plan: Any, region: Any) -> Iterator[Objection]:
-    """The rules that a plan breaks, without those that only repeat another."""
+    """The rules that a plan breaks, without those that only repeat another; of each the first that is worst."""
     found: dict[str, Objection] = {}
     unless: dict[str, tuple[str, ...]] = {}
     for rule in asked:
         for obligation in rule.obligations(plan):
-            outcome = prove(obligation.claim, region)
-            if not outcome.proved:
+            outcome, severity = prove(obligation.claim, region), obligation.severity or rule.severity
+            if not outcome.proved and (rule.id not in found or severity is Severity.ERROR):
                 text = obligation.explain(outcome.counterexample).split("\n")[0]
-                found[rule.id] = Objection(rule.code, obligation.severity or rule.severity, text)
+                found[rule.id] = Objection(rule.code, severity, text)
                 unless[rule.id] = rule.unless
+            if not outcome.proved and severity is Severity.ERROR:
                 break
     return (objection for id, objection in found.items() if not found.keys() & set(unless[id]))

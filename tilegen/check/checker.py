@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ from tilegen.check.prover import Status, prove
 from tilegen.check.result import Result, dtype_text, without_consequences
 from tilegen.check.rule import Rule, rules, spec_rules
 from tilegen.check.tally import Programs, Tally
-from tilegen.families.family import family_of
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases, sharer
 from tilegen.plan.model import Case, TilePlan
+from tilegen.plan.roles import in_roles
 from tilegen.spec.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 class Verdict:
     """What the checker found: the diagnostics to show, and how many obligations were settled which way.
 
-    ``rules`` maps the code of each rule to its counts, ``methods`` each way of settling to how many it settled.
+    ``silenced`` are findings that ``[allow]`` hides. ``rules`` maps the code of each rule to its counts, ``methods`` each
+    way of settling to how many it settled.
     """
 
     spec: Spec
     diagnostics: tuple[Diagnostic, ...]
+    silenced: tuple[Diagnostic, ...]
     proved: int
     refuted: int
     undecided: int
@@ -58,13 +60,18 @@ def plans(spec: Spec) -> Iterator[TilePlan]:
                 yield plan_of(spec, target.arch, dtypes, case)
 
 
-def check(spec: Spec) -> Verdict:
-    """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all."""
+def check(spec: Spec, *, mends: Callable[[Diagnostic], bool] = lambda _: True) -> Verdict:
+    """Settles every obligation of ``spec``. One whose tile values are not always defined is not planned at all.
+
+    ``mends`` says which findings offer the nearest legal values, which take longest to find.
+    """
     started = time.perf_counter()
     found = tally(spec)
+    shown = findings(spec, found.open, found.cases, mends=mends)
     return Verdict(
         spec,
-        (*findings(spec, found.open, found.cases), *_unreached_winners(spec)),
+        (*shown, *_unreached_winners(spec)),
+        _silenced(spec, found, shown),
         found.total(Status.PROVED),
         found.total(Status.REFUTED),
         found.total(Status.UNDECIDED),
@@ -83,10 +90,22 @@ def tally(spec: Spec) -> Tally:
     if not found.open:
         domain, programs = domain_of(spec), Programs(found)
         for plan in plans(spec):
-            programs.settle(_roles(plan), domain.restricted(plan.case.condition))
+            programs.settle(in_roles(plan), domain.restricted(plan.case.condition))
             found.cases.add((plan.target.name, plan.case.condition))
             found.plans += 1
     return found
+
+
+def _silenced(spec: Spec, found: Tally, shown: list[Diagnostic]) -> tuple[Diagnostic, ...]:
+    if not spec.allow:
+        return ()
+    bare = findings(spec.model_copy(update={"allow": ()}), found.open, found.cases, mends=lambda _: False)
+    places = {_place(entry) for entry in shown}
+    return tuple(entry for entry in bare if _place(entry) not in places)
+
+
+def _place(entry: Diagnostic) -> tuple[object, ...]:
+    return entry.code, entry.severity, entry.span, entry.message
 
 
 def _unreached_winners(spec: Spec) -> Iterator[Diagnostic]:
@@ -115,16 +134,8 @@ def settle(spec: Spec) -> Iterator[tuple[TilePlan, list[Result]]]:
     domain = domain_of(spec)
     for plan in plans(spec):
         region = domain.restricted(plan.case.condition)
-        results = [result for role in _roles(plan) for result in _settle_plan(role, region)]
+        results = [result for role in in_roles(plan) for result in _settle_plan(role, region)]
         yield plan, without_consequences(results)
-
-
-def _roles(plan: TilePlan) -> Iterator[TilePlan]:
-    """The plan itself, then those of the other roles that a call may need."""
-    yield plan
-    for role in family_of(plan.spec).roles(plan.tiles)[1:]:
-        case = replace(plan.case, tiles={**plan.case.tiles, **role})
-        yield plan_of(plan.spec, plan.target.name, plan.dtypes, case)
 
 
 def _settle_plan(plan: TilePlan, region: Domain) -> list[Result]:

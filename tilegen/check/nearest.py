@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
 from tilegen.check.prover import prove
-from tilegen.check.rule import Rule, rules
+from tilegen.check.rule import Obligation, Rule, rules
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases
+from tilegen.plan.roles import in_roles
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -45,21 +46,22 @@ class Mends:
 
 def nearest_legal(spec: Spec, result: Result) -> Mends:
     """For each parameter of a finding, the nearest values that end it: every error rule holds, on every target that shares
-    the value, and nothing becomes slow that is not so now. Where an error has no such value, one that is slow is offered.
+    the value, and nothing becomes slow that is not so now. Where an error has no such value, one that is slow is offered;
+    where other errors stay whatever the value is, one that adds none.
     """
     if result.obligation.parameter is None:
         return Mends((), ())
-    search = _Search(spec, result, may_be_slow=False)
+    search = _Search(spec, result)
     found = search.mends()
-    if not found.parameters and result.severity is Severity.ERROR:
-        search = _Search(spec, result, may_be_slow=True)
-        found = search.mends()
-        found = found if found.parameters else search.pair() or found
     return replace(found, conflict=search.conflict(found.parameters)) if result.severity is Severity.ERROR else found
 
 
 class _Search:
-    def __init__(self, spec: Spec, result: Result, *, may_be_slow: bool) -> None:
+    """``slow`` are the rules about speed that a value may break; ``others`` are the errors that it may leave, by the
+    parameter: while a search lasts.
+    """
+
+    def __init__(self, spec: Spec, result: Result) -> None:
         self.spec = spec
         self.result = result
         self.domain = domain_of(spec)
@@ -68,45 +70,84 @@ class _Search:
         related = (path.removeprefix("tile.") for path in obligation.related if path.startswith("tile."))
         self.names = [name for name in dict.fromkeys((self.parameter, *related)) if self._is_number(name)]
         # Most candidates fall to the rule that the finding is about, so it is asked first.
-        slow = [] if may_be_slow else self._holding_now()
-        errors = [rule for rule in rules() if rule.severity is Severity.ERROR]
-        self.rules = list(dict.fromkeys((result.rule, *errors, *slow)))
+        asked = [rule for rule in rules() if rule.severity in (Severity.ERROR, Severity.SLOW)]
+        self.rules = list(dict.fromkeys((result.rule, *asked)))
+        self.slow: frozenset[str] = frozenset()
+        self.others: Mapping[str, frozenset[str]] = {}
+
+    def mends(self) -> Mends:
+        """What is offered, from the strictest demands to the least."""
+        if not self.names:
+            return Mends((), ())
+        broken = self._broken_now()
+        own, is_error = self.result.rule.id, self.result.severity is Severity.ERROR
+        slow_now = frozenset(id for id, severity, _ in broken if severity is Severity.SLOW)
+        any_slow = [frozenset(rule.id for rule in self.rules)] if is_error else []
+        errors = [(id, keys) for id, severity, keys in broken if severity is Severity.ERROR and id != own]
+        elsewhere = {
+            name: frozenset(id for id, _ in errors) - {id for id, keys in errors if f"tile.{name}" in keys}
+            for name in self.names
+        }
+        anywhere = dict.fromkeys(self.names, frozenset(id for id, _ in errors))
+        for self.others in ({}, elsewhere, anywhere) if errors else ({},):
+            for self.slow in (slow_now - {own}, *any_slow):
+                found = self._offered()
+                if found is not None:
+                    return found
+            if is_error and not self.others and (pair := self._pair()) is not None:
+                return pair
+        return self._none()
 
     def _is_number(self, name: str) -> bool:
         value = self.result.case.tiles.get(name)
         return name in self.spec.section.tile and isinstance(value, int) and not isinstance(value, bool)
 
-    def _holding_now(self) -> list[Rule]:
-        """The rules about speed that hold with the values that the spec has."""
-        region = self.domain.restricted(self.result.case.condition)
-        plans = [plan_of(self.spec, self.result.arch, dtypes, self.result.case) for dtypes in dtype_bindings(self.spec)]
-        return [
-            rule
-            for rule in rules()
-            if rule.severity is Severity.SLOW and not any(_refuted(plan, rule, region) for plan in plans)
+    def _broken_now(self) -> list[tuple[str, Severity, frozenset[str]]]:
+        """What is broken with the values that the spec has, on every target that shares them: rule, severity, and the
+        spec paths that take part. Without what only follows from another.
+        """
+        found = [
+            (rule, obligation.severity or rule.severity, frozenset((obligation.at, *obligation.related)))
+            for plan, region in self._plans({})
+            for rule in self.rules
+            for obligation in _broken(plan, rule, region)
         ]
+        ids = {rule.id for rule, _, _ in found}
+        return [(rule.id, severity, keys) for rule, severity, keys in found if not ids.intersection(rule.unless)]
 
-    def mends(self) -> Mends:
+    def _offered(self) -> Mends | None:
+        """The nearest values that end the finding; None where there is none."""
         offers = {name: self._neighbours(name) for name in self.names}
-        return Mends(tuple(self._lines(offers)), tuple(name for name, values in offers.items() if values))
+        parameters = tuple(name for name, values in offers.items() if values)
+        return Mends(tuple(self._lines(offers)), parameters) if parameters else None
+
+    def _none(self) -> Mends:
+        names = " or ".join(self.names)
+        text = f"no value of {names} near its own ends this and breaks no other rule while the other tile values stay"
+        return Mends((text,), ())
 
     def _lines(self, offers: Mapping[str, list[int]]) -> Iterator[str]:
         own = offers.get(self.parameter)
         if own:
-            verb = "is the nearest legal value" if len(own) == 1 else "are the nearest legal values"
-            yield f"{' and '.join(map(str, own))} {verb} of {self.parameter}"
+            values, verb, s, ends = " and ".join(map(str, own)), "is", "", "ends"
+            if len(own) > 1:
+                verb, s, ends = "are", "s", "end"
+            if self.others:
+                yield f"{values} {verb} the nearest value{s} of {self.parameter} that {ends} this; the other errors stay"
+            else:
+                yield f"{values} {verb} the nearest legal value{s} of {self.parameter}"
         others = [f"{name} = {values[0]}" for name, values in offers.items() if values and name != self.parameter]
         if own and others:
             yield f"or keep it, with {' or '.join(others)}"
         elif others:
-            yield f"with {' or '.join(others)} it is legal"
-        elif offers and not own:
-            yield f"no value of {' or '.join(offers)} near its own ends this while the other tile values stay as they are"
+            yield f"with {' or '.join(others)} " + (
+                "this ends; the other errors stay" if self.others else "it is legal"
+            )
 
-    def pair(self) -> Mends | None:
+    def _pair(self) -> Mends | None:
         """New values of the finding's own parameter and of one other that are legal together, the nearest first."""
         tiles = self.result.case.tiles
-        first, *others = self.names or [""]
+        first, *others = self.names
         for second in others:
             choices = itertools.product(self._around(first), self._around(second))
             for a, b in sorted(choices, key=lambda c: abs(c[0] / tiles[first] - 1) + abs(c[1] / tiles[second] - 1)):
@@ -152,22 +193,33 @@ class _Search:
         return iter(range(first, first + tries * step, step))
 
     def _legal(self, values: Mapping[str, int]) -> bool:
+        """Whether nothing is broken with these values, but for what they may break or leave."""
+        left: frozenset[str] = frozenset.intersection(*(self.others.get(name, frozenset()) for name in values))
+        try:
+            return all(
+                rule.id in (left if (obligation.severity or rule.severity) is Severity.ERROR else self.slow)
+                for plan, region in self._plans(values)
+                for rule in self.rules
+                for obligation in _broken(plan, rule, region)
+            )
+        except (ZeroDivisionError, ValueError):
+            return False  # there is no such plan
+
+    def _plans(self, values: Mapping[str, int]) -> Iterator[tuple[TilePlan, Domain]]:
+        """Every plan that ``values`` give in the place of the finding's own, with the domain that it holds in."""
         kept = {name: index for name, index in self.result.case.chosen.items() if name not in values}
-        for arch in self._sharing(values):
+        for arch in self._sharing(values or self.names):
             for case in cases(self.spec, arch, values):
                 if case.winner != self.result.case.winner or any(
                     case.chosen.get(name, index) != index for name, index in kept.items()
                 ):
                     continue
+                # What is tried counts as given by the spec.
+                case = replace(case, chosen={**case.chosen, **dict.fromkeys(values, 0)})
                 region = self.domain.restricted(case.condition)
                 for dtypes in dtype_bindings(self.spec):
-                    try:
-                        plan = plan_of(self.spec, arch, dtypes, case)
-                    except (ZeroDivisionError, ValueError):
-                        return False
-                    if any(_refuted(plan, rule, region) for rule in self.rules):
-                        return False
-        return True
+                    for plan in in_roles(plan_of(self.spec, arch, dtypes, case)):
+                        yield plan, region
 
     def _sharing(self, parameters: Iterable[str]) -> list[str]:
         """The targets that have the parameters from where this one has them."""
@@ -176,5 +228,6 @@ class _Search:
         return [arch] if arch in own else [target.arch for target in self.spec.targets if target.arch not in own]
 
 
-def _refuted(plan: TilePlan, rule: Rule, region: Domain) -> bool:
-    return any(not prove(obligation.claim, region).proved for obligation in rule.obligations(plan))
+def _broken(plan: TilePlan, rule: Rule, region: Domain) -> Iterator[Obligation]:
+    """The obligations of a rule that a plan does not meet."""
+    return (obligation for obligation in rule.obligations(plan) if not prove(obligation.claim, region).proved)

@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilegen import cache
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError, from_json, to_json
 from tilegen.spec.find import lock_bytes
+
+if TYPE_CHECKING:
+    from tilegen.spec.model import Spec
 
 KIND = "verdicts"
 """Folder of the cache."""
@@ -34,12 +37,14 @@ STRICT = FAILING | {Severity.SLOW, Severity.UNDECIDED}
 class Report:
     """``rules`` maps the code of each rule to how many of its obligations were proved, refuted and undecided;
     ``methods`` how many of all were settled by each method. ``kernel`` is empty where the spec could not be read.
-    ``lock`` is the file of its winners, of which there are ``winners``; empty without one.
+    ``silenced`` are findings that ``[allow]`` hides. ``lock`` is the file of its winners, of which there are ``winners``;
+    empty without one.
     """
 
     path: str
     kernel: str
     diagnostics: tuple[Diagnostic, ...]
+    silenced: tuple[Diagnostic, ...] = ()
     proved: int = 0
     refuted: int = 0
     undecided: int = 0
@@ -67,6 +72,7 @@ class Report:
             "lock": self.lock,
             "winners": self.winners,
             "diagnostics": [to_json(diagnostic) for diagnostic in self.diagnostics],
+            "silenced": [to_json(diagnostic) for diagnostic in self.silenced],
         }
 
     @classmethod
@@ -84,6 +90,7 @@ class Report:
             lock=data["lock"],
             winners=data["winners"],
             diagnostics=tuple(from_json(entry) for entry in data["diagnostics"]),
+            silenced=tuple(from_json(entry) for entry in data["silenced"]),
         )
 
 
@@ -104,7 +111,7 @@ def reports_on(
     unknown: dict[Path, Texts] = {}
     for path in paths:
         data = _read(path)
-        known = data if isinstance(data, Report) else _known(path, data) if cached else None
+        known = data if isinstance(data, Report) else known_report(path, data) if cached else None
         if known is not None:
             found[path] = known
         elif isinstance(data, tuple):
@@ -130,7 +137,8 @@ def _read(path: Path) -> Texts | Report:
         return Report(str(path), "", (diagnostic,))
 
 
-def _known(path: Path, data: Texts) -> Report | None:
+def known_report(path: Path, data: Texts) -> Report | None:
+    """The report that is kept of these texts at this path, if there is one."""
     stored = cache.read(KIND, _key(path, data))
     if stored is None:
         return None
@@ -197,18 +205,25 @@ def report_of(path: str, data: bytes, lock: bytes | None = None) -> Report:
     """The report on the spec in ``data``, which stands at ``path`` or will, with what its lock holds; nothing is read from
     there, nor kept.
     """
-    from tilegen.check.checker import check
     from tilegen.spec import load_bytes
 
     try:
         spec = load_bytes(data, path, lock)
     except SpecError as error:
         return Report(path, "", error.diagnostics)
-    verdict = check(spec)
+    return report_of_spec(spec)
+
+
+def report_of_spec(spec: Spec, *, mends: Callable[[Diagnostic], bool] = lambda _: True) -> Report:
+    """The report on a spec that could be loaded. ``mends`` says which findings offer the nearest legal values."""
+    from tilegen.check.checker import check
+
+    verdict = check(spec, mends=mends)
     return Report(
-        path,
+        spec.path,
         spec.kernel,
         verdict.diagnostics,
+        verdict.silenced,
         verdict.proved,
         verdict.refuted,
         verdict.undecided,

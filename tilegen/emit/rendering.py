@@ -143,7 +143,8 @@ def context_of(spec: Spec) -> dict[str, Any]:
         "arches": tuple(by_arch),
         "tables": tables,
         "schedules": tuple(dict.fromkeys(case.tiles["schedule"] for cases in by_arch.values() for case in cases)),
-        "namespace": f"tilegen_{spec.digest[:12]}",
+        # Copies of one kernel share their ops in a process, so what they compute must be the same.
+        "namespace": f"tilegen_{hashlib.sha256(f'{spec.digest} {__version__}'.encode()).hexdigest()[:12]}",
         "total": all(_is_total(table) for table in tables),
         "dispatch_arguments": dispatch_arguments(spec),
         "preferred": [

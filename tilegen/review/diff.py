@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 from tilegen import cache
@@ -111,7 +112,7 @@ def _all(changed: Sequence[tuple[Side | None, Side | None]], cached: bool) -> li
         if known is not None:
             found[number] = known
     unknown = [number for number in range(len(changed)) if number not in found]
-    for number, kernel in zip(unknown, _compared([changed[number] for number in unknown]), strict=True):
+    for number, kernel in zip(unknown, _compared([changed[number] for number in unknown], cached), strict=True):
         found[number] = kernel
         if cached:
             cache.write(KIND, keys[number], kernel.to_json())
@@ -139,7 +140,7 @@ def _known(key: str) -> KernelDiff | None:
         return None  # not an entry that tilegen wrote
 
 
-def _compared(changed: Sequence[tuple[Side | None, Side | None]]) -> Iterable[KernelDiff]:
+def _compared(changed: Sequence[tuple[Side | None, Side | None]], cached: bool) -> Iterable[KernelDiff]:
     if not changed:
         return []
     import_ahead()
@@ -148,21 +149,21 @@ def _compared(changed: Sequence[tuple[Side | None, Side | None]]) -> Iterable[Ke
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     workers = min(cores, len(changed) // SPECS_A_WORKER)
     if workers < 2 or threading.active_count() > 1:
-        return [kernel_diff(old, new) for old, new in changed]
+        return [kernel_diff(old, new, cached) for old, new in changed]
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        return list(pool.map(kernel_diff, *zip(*changed, strict=True), chunksize=2))
+        return list(pool.map(kernel_diff, *zip(*changed, strict=True), repeat(cached), chunksize=2))
 
 
-def kernel_diff(old: Side | None, new: Side | None) -> KernelDiff:
-    """What happened to one kernel."""
+def kernel_diff(old: Side | None, new: Side | None, cached: bool = True) -> KernelDiff:
+    """What happened to one kernel. ``cached`` takes what the checker is known to say of a side."""
     from tilegen.review.kernel import added, changed, removed
 
     if new is None:
         assert old is not None
         return removed(old)
     if old is None:
-        return added(new)
-    return changed(old, new)
+        return added(new, cached=cached)
+    return changed(old, new, cached=cached)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from tilegen.check.report import Report, known_report, report_of_spec
 from tilegen.emit.artefacts import SOURCES
 from tilegen.emit.rendering import RenderError, render
 from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, Status, ordered
@@ -22,7 +23,7 @@ from tilegen.review.source import source_diffs
 from tilegen.review.summary import Summary, summarize
 from tilegen.review.tuned import tuned_changes
 from tilegen.review.words import count_words, joined
-from tilegen.spec.diagnostic import SpecError
+from tilegen.spec.diagnostic import Diagnostic, SpecError
 from tilegen.spec.find import LOCK_SUFFIX
 from tilegen.spec.loading import load_bytes
 
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
     from tilegen.spec.model import Spec
 
 
-def added(side: Side) -> KernelDiff:
-    """A kernel that is new: what it promises, and what the checker finds."""
+def added(side: Side, *, cached: bool = True) -> KernelDiff:
+    """A kernel that is new: what it promises, and what the checker finds. ``cached`` takes a verdict that is known."""
     loaded = _load(side)
     if isinstance(loaded, SpecError):
         return KernelDiff(side.kernel, side.path, Status.ADDED, changes=tuple(_unreadable(loaded)))
-    summary = summarize(loaded)
+    summary = summarize(loaded, _report(side, loaded, cached))
     changes = [
         Change(Level.NOTE, "kernel", f"new kernel, {_promise(summary)}", after=summary.kernel),
         *_findings(summary),
@@ -55,11 +56,11 @@ def removed(side: Side) -> KernelDiff:
     return KernelDiff(side.kernel, side.path, Status.REMOVED, changes=(change,))
 
 
-def changed(old: Side, new: Side) -> KernelDiff:
-    """A kernel that both revisions have, under the same name or another."""
+def changed(old: Side, new: Side, *, cached: bool = True) -> KernelDiff:
+    """A kernel that both revisions have, under the same name or another. ``cached`` takes verdicts that are known."""
     status = Status.RENAMED if old.kernel != new.kernel or old.path != new.path else Status.CHANGED
     same = (old.spec, old.lock) == (new.spec, new.lock)
-    found, budgets, files = ([], (), ()) if same else _content(old, new)
+    found, budgets, files = ([], (), ()) if same else _content(old, new, cached)
     if not files:
         files = _committed(old, new)
     changes = [*_names(old, new), *found]
@@ -93,7 +94,7 @@ def _names(old: Side, new: Side) -> Iterator[Change]:
 Content = tuple[list[Change], tuple[BudgetRow, ...], tuple[FileDiff, ...]]
 
 
-def _content(old: Side, new: Side) -> Content:
+def _content(old: Side, new: Side, cached: bool) -> Content:
     """The changes of the spec, the budget table, and what the change does to the generated source."""
     if old.lock == new.lock and same_but_for_the_name(old.spec, new.spec):
         if same_values(old.spec, new.spec):
@@ -105,15 +106,22 @@ def _content(old: Side, new: Side) -> Content:
         return [*_unreadable(after), *_values_changed(old, new)], (), ()
     if isinstance(before, SpecError):
         text = "the spec could not be read before, and can be now"
-        return [Change(Level.NOTE, "kernel", text), *_findings(summarize(after))], (), ()
-    base = summarize(before, mends=lambda _: False)
+        return [Change(Level.NOTE, "kernel", text), *_findings(summarize(after, _report(new, after, cached)))], (), ()
+    base = summarize(before, _report(old, before, cached, mends=lambda _: False))
     known = {said_of(entry) for entry in base.findings}
-    head = summarize(after, mends=lambda entry: said_of(entry) not in known)  # of the others nothing is told
+    # Of a finding that was there before nothing is told.
+    head = summarize(after, _report(new, after, cached, mends=lambda entry: said_of(entry) not in known))
     found = list(compare(base, head, growth(before, after)))
     if not base.planned or not head.planned:
         return found, (), ()
     both = pairs(before, after)
     return found + list(budget_changes(both)), rows(both), _rendered(old, new, before, after)
+
+
+def _report(side: Side, spec: Spec, cached: bool, *, mends: Callable[[Diagnostic], bool] = lambda _: True) -> Report:
+    """What the checker says of a side: as ``tilegen check`` has left it, or found now, with mends where they are wanted."""
+    known = known_report(Path(side.path), (side.spec, side.lock)) if cached else None
+    return known or report_of_spec(spec, mends=mends)
 
 
 def _rendered(old: Side, new: Side, before: Spec, after: Spec) -> tuple[FileDiff, ...]:

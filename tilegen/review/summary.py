@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.checker import tally
-from tilegen.check.findings import findings
 from tilegen.emit.artefacts import compile_keys
 from tilegen.emit.rendering import RenderError, factory_parameters
 from tilegen.review.words import domain_words, rule_words, shape_words
 from tilegen.spec.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
+    from tilegen.check.report import Report
     from tilegen.spec.model import Spec
 
 
@@ -56,20 +55,10 @@ class Summary:
         return tuple(self.tiles)
 
 
-def summarize(spec: Spec, *, mends: Callable[[Diagnostic], bool] = lambda _: True) -> Summary:
-    """The summary of a spec that could be loaded. Checks it; imports neither torch nor tilelang.
-
-    ``mends`` says which findings offer the nearest legal values, which take longest to find.
-    """
-    found = tally(spec)
-    planned = found.plans > 0 or not found.open
+def summarize(spec: Spec, report: Report) -> Summary:
+    """The summary of a spec that could be loaded, and of what the checker reports of it."""
+    planned = report.plans > 0
     values = spec.document_values
-    shown = findings(spec, found.open, found.cases, mends=mends)
-    bare = (
-        findings(spec.model_copy(update={"allow": ()}), found.open, found.cases, mends=lambda _: False)
-        if spec.allow
-        else shown
-    )
     return Summary(
         kernel=spec.kernel,
         family=spec.family,
@@ -89,16 +78,12 @@ def summarize(spec: Spec, *, mends: Callable[[Diagnostic], bool] = lambda _: Tru
             f"{entry.call}" + (f" where {entry.when_text}" if entry.when_text else "") for entry in spec.dispatch
         ),
         shapes=tuple(map(shape_words, values.get("shapes", ()))),
-        rules=found.rules,
-        findings=tuple(shown),
-        silenced=tuple(entry for entry in bare if _place(entry) not in set(map(_place, shown))),
+        rules=report.rules,
+        findings=tuple(entry for entry in report.diagnostics if entry.code.startswith("TG-")),
+        silenced=report.silenced,
         planned=planned,
         compile_keys=_compile_keys(spec) if planned else {},
     )
-
-
-def _place(entry: Diagnostic) -> tuple[object, ...]:
-    return entry.code, entry.severity, entry.span, entry.message
 
 
 def _tolerance(spec: Spec) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from tilegen.plan.cases import cases
 from tilegen.plan.cost import predicted_s
 from tilegen.plan.model import Case, TilePlan
 from tilegen.plan.resources import fragment_registers, shared_bytes, static_shared_bytes
+from tilegen.plan.roles import in_roles
 from tilegen.plan.roofline import roofline
 from tilegen.spec.diagnostic import Severity
 from tilegen.spec.loading import with_lock
@@ -156,7 +157,7 @@ def proved(goal: Goal, candidate: Candidate) -> bool:
         except (ValueError, ZeroDivisionError, KeyError, ArithmeticError):
             return False
         for rule in rules():
-            for obligation in rule.obligations(plan):
+            for obligation in (obligation for role in in_roles(plan) for obligation in rule.obligations(role)):
                 severity = obligation.severity or rule.severity
                 counts = severity is Severity.ERROR or (severity is Severity.SLOW and rule.code not in allowed)
                 if counts and not prove(obligation.claim, region).proved:

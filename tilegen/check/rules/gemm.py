@@ -85,6 +85,26 @@ def _refusal_text(values: Mapping[str, int], gemm: Gemm, threads: Size, path: An
     return f"{text}: {found.reason}" if isinstance(found, GemmRefusal) else text
 
 
+def _k_refusals(plan: TilePlan, id: str) -> Iterator[Obligation]:
+    """Obligations that no gemm is refused for its K. The rest of the tile takes no part, so the least tile is asked."""
+    for _, gemm, _threads in gemms(plan):
+        path, warp = path_of(plan, gemm), plan.target.launch.warp_size
+
+        def fine(k: int, path: Any = path, warp: int = warp) -> bool:
+            found = path(LEAST_TILE, LEAST_TILE, k, warp)
+            return not (isinstance(found, GemmRefusal) and found.rule == id)
+
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, path: Any = path, warp: int = warp) -> str:
+            k = value_at(gemm.k, values)
+            return f"`{gemm.acc}` adds up {k} at a time: {path(LEAST_TILE, LEAST_TILE, k, warp).reason}"
+
+        yield Obligation(pointwise(fine, gemm.k), at=gemm.k_at, label=label, parameter=parameter_of(gemm.k_at))
+
+
+LEAST_TILE = 16
+"""Rows and columns that one warp of any chip can have."""
+
+
 def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     if not all(isinstance(size, int) for size in (gemm.m, gemm.n)):
         return ()
@@ -143,7 +163,7 @@ def mn_major_b(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops with `block_K must be a multiple of micro_size_k`; 8-bit operands fail in nvcc instead",
 )
 def k_step(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "D8", lambda gemm: (gemm.k_at,))
+    yield from _k_refusals(plan, "D8")
 
 
 @rule(
@@ -167,7 +187,7 @@ def whole_waves(plan: TilePlan) -> Iterator[Obligation]:
     today="TileLang stops on a failed check",
 )
 def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
-    yield from refusals(plan, "I2", lambda gemm: (gemm.k_at,))
+    yield from _k_refusals(plan, "I2")
 
 
 @rule(
@@ -240,9 +260,9 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A3", "A4", "D3", "D4", "D8", "D11"),
 )
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
-    if not _has(plan, "wgmma"):
-        return
     for _, gemm, threads in gemms(plan):
+        if not _has(plan, "wgmma"):
+            return
         if _operands_misplaced(plan, gemm):
             continue  # rule D2 speaks of it
         path = path_of(plan, gemm)
