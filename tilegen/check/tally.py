@@ -8,13 +8,13 @@ that gets this program, and is not asked again.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.prover import BY_ARITHMETIC, Status, prove
 from tilegen.check.result import Result, dtype_text, without_consequences
 from tilegen.check.rule import Rule, rules
-from tilegen.plan.model import TilePlan
+from tilegen.plan.model import KernelPlan, TilePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,19 +45,18 @@ class Tally:
     @property
     def rules(self) -> Mapping[str, Mapping[str, int]]:
         """By the code of a rule, how many of its obligations were proved, refuted and undecided."""
-        others = Counter((result.rule.code, result.outcome.status) for result in self.open)
-        codes = dict.fromkeys([*self.proved, *(code for code, _ in others)])
-        return {
-            code: {
-                status.value: self.proved[code] if status is Status.PROVED else others[code, status]
-                for status in Status
-            }
-            for code in codes
+        found = {
+            code: {"proved": self.proved[code], "refuted": 0, "undecided": 0}
+            for code in (*self.proved, *(result.rule.code for result in self.open))
         }
+        for result in self.open:
+            found[result.rule.code][result.outcome.status.value] += 1
+        return found
 
     def total(self, status: Status) -> int:
         """Obligations that were settled so."""
-        return sum(counts[status.value] for counts in self.rules.values())
+        open = sum(result.outcome.status is status for result in self.open)
+        return open + (self.proved.total() if status is Status.PROVED else 0)
 
 
 class WatchedPlan(TilePlan):
@@ -85,6 +84,7 @@ class _Program:
     """
 
     content: tuple[Any, ...]
+    kernels: tuple[KernelPlan, ...]
     proved: Counter[str] = field(default_factory=Counter)
     methods: Counter[str] = field(default_factory=Counter)
     left: list[Rule] = field(default_factory=list)
@@ -113,8 +113,10 @@ class Programs:
                 self.tally.proved[code] += number
             for method, number in known.methods.items():
                 self.tally.methods[method] += number
-            return [result for rule in known.left for result in self._ask(rule, plan, plan, region)[1]]
-        program = _Program(content)
+            # With the kernels that rules have looked through already.
+            asked = replace(plan, kernels=known.kernels)
+            return [result for rule in known.left for result in self._ask(rule, plan, asked, region)[1]]
+        program = _Program(content, plan.kernels)
         alike.append(program)
         watched, found = WatchedPlan(plan), []
         for rule in rules():
