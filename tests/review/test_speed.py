@@ -68,7 +68,7 @@ def test_thirty_changed_on_seven_chips_take_so_many_calls(tmp_path: Path) -> Non
     def edited(name: str, text: str) -> str:
         return text.replace(*edits[name.partition("_")[0]])
 
-    assert calls((name, text, edited(name, text)) for name, text in texts.items()) < 1
+    assert calls((name, text, edited(name, text)) for name, text in texts.items()) < 14_000_000
 
 
 def test_a_known_comparison_needs_neither_sympy_nor_the_checker(tmp_path: Path) -> None:
