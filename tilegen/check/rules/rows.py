@@ -297,7 +297,7 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             held = [kernel.buffer(name) for name in demand.held]
             keys = held[0].decided_by or ("tile",)
             yield Obligation(
-                at_most(demand.total, demand.available - demand.beside),
+                demand.fits,
                 at=keys[0],
                 label=text_of(_row_arithmetic, held, demand),
                 parameter=parameter_of(keys[0]),
@@ -308,8 +308,9 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
 def _row_arithmetic(values: Mapping[str, int], held: list[Buffer], demand: Demand) -> str:
     return (
         "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in held)
-        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed, "
-        f"and there are {demand.available}"
+        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed"
+        + (f", or {text_at(demand.converted, values)} in all converted" if demand.converted != 0 else "")
+        + f", and there are {demand.available}"
     )
 
 
