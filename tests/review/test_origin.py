@@ -13,7 +13,7 @@ from tests.review import history
 from tilegen.cli import main
 from tilegen.emit.rendering import render
 from tilegen.review.origin import Origin, origins
-from tilegen.review.source import _docstring_end, _plain
+from tilegen.review.source import _Text
 from tilegen.spec.loading import load_bytes
 from tilegen.spec.model import Spec
 
@@ -30,11 +30,9 @@ def text_of(name: str) -> str:
 
 def changed_lines(before: str, after: str) -> list[int]:
     """Numbers of the lines of ``after`` that are new or others, without the module's docstring and hashes."""
-    start = _docstring_end(after)
-    old = [_plain(line) for line in before.split("\n")[_docstring_end(before) :]]
-    new = [_plain(line) for line in after.split("\n")[start:]]
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return [start + j + 1 for tag, _, _, j1, j2 in matcher.get_opcodes() if tag != "equal" for j in range(j1, j2)]
+    old, new = _Text(before), _Text(after)
+    matcher = difflib.SequenceMatcher(None, old.plain, new.plain, autojunk=False)
+    return [new.skipped + j + 1 for tag, _, _, j1, j2 in matcher.get_opcodes() if tag != "equal" for j in range(j1, j2)]
 
 
 EDITS = [

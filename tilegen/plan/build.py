@@ -79,5 +79,5 @@ def _known_of(spec: Spec) -> _Known:
 
 
 def _key(arch: str, dtypes: Mapping[str, str], case: Case) -> tuple[Any, ...]:
-    tiles = tuple((name, type(value), value) for name, value in case.tiles.items())
-    return arch, *dtypes.items(), case.condition, case.guard, case.winner, tiles, frozenset(case.chosen.items())
+    tiles, chosen = tuple(case.tiles.items()), frozenset(case.chosen.items())
+    return arch, *dtypes.items(), case.condition, case.guard, case.winner, tiles, chosen

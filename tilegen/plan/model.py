@@ -361,6 +361,23 @@ class KernelPlan:
         return (op for op, _ in self.find(Loop))
 
     @cached_property
+    def loads(self) -> tuple[tuple[Copy, tuple[Loop, ...]], ...]:
+        """Every copy from global into shared memory, with the loops around it."""
+        return self._between(Scope.GLOBAL, Scope.SHARED)
+
+    @cached_property
+    def stores(self) -> tuple[tuple[Copy, tuple[Loop, ...]], ...]:
+        """Every copy from shared into global memory, with the loops around it."""
+        return self._between(Scope.SHARED, Scope.GLOBAL)
+
+    def _between(self, source: Scope, destination: Scope) -> tuple[tuple[Copy, tuple[Loop, ...]], ...]:
+        return tuple(
+            (copy, loops)
+            for copy, loops in self.find(Copy)
+            if self.buffer(copy.src).scope is source and self.buffer(copy.dst).scope is destination
+        )
+
+    @cached_property
     def _by_name(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in reversed(self.buffers)}
 

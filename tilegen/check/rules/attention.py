@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     today="TileLang stops with `Downcast from tirx.Sub to ir.IntImm failed`",
 )
 def runtime_trips(plan: TilePlan) -> Iterator[Obligation]:
-    if not plan.target.copy.cp_async_bytes:
-        return
     for kernel in plan.kernels:
         for loop, _ in kernel.find(Loop):
             if not is_runtime(plan, loop) or kernel.launch.producer_threads != 0:
                 continue
+            if not plan.target.copy.cp_async_bytes:
+                return
             ahead = partial(_iterations_ahead, len(loop.body), _last_uses(kernel, loop))
             yield Obligation(
                 pointwise(lambda stages, ahead=ahead: ahead(stages) <= 1, loop.stages),

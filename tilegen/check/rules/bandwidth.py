@@ -13,7 +13,7 @@ from tilegen.check.rules.copies import tma_loads, tma_stores
 from tilegen.expr import all_of, at_least, at_most, divides, free_names, multiply, substitute, to_text
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
-from tilegen.plan.model import Copy, Gemm, KernelPlan, LoopKind, Scope
+from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Scope
 from tilegen.plan.registers import accumulator_demands
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     unless=("D8",),
 )
 def bank_conflicts(plan: TilePlan) -> Iterator[Obligation]:
-    if plan.target.kind != "cuda":
-        return
     for kernel in plan.kernels:
         for name in dict.fromkeys(name for gemm, _ in kernel.find(Gemm) for name in (gemm.a, gemm.b)):
             buffer = kernel.buffer(name)
-            if buffer.scope is not Scope.SHARED:
+            if buffer.scope is not Scope.SHARED or plan.target.kind != "cuda":
                 continue
             try:
                 layout = layout_in(plan.target, kernel, buffer)
@@ -71,29 +69,28 @@ def _ways(layout: SharedLayout) -> int:
     unless=("C3", "C4", "C10"),
 )
 def vector_width(plan: TilePlan) -> Iterator[Obligation]:
-    wide = plan.target.copy.vector_bytes
     by_tma = {copy for _, copy, _ in tma_loads(plan)} | {copy for _, copy in tma_stores(plan)}
-    for kernel in plan.kernels:
-        for copy, _ in kernel.find(Copy):
-            scopes = {kernel.buffer(copy.src).scope, kernel.buffer(copy.dst).scope}
-            if scopes != {Scope.GLOBAL, Scope.SHARED} or copy.row_pitch is None or copy in by_tma:
-                continue
-            tensor = next(b for b in map(kernel.buffer, (copy.src, copy.dst)) if b.scope is Scope.GLOBAL)
-            columns, item = copy.extents[-1], tensor.itemsize
-            yield Obligation(
-                all_of(divides(wide, multiply(copy.row_pitch, item)), divides(wide, multiply(columns, item))),
-                at=tensor.at,
-                label=text_of(
-                    lambda values, t, p, c: (
-                        f"rows of `{t.name}` are {text_at(p, values)} x {t.itemsize} B apart and the tile takes "
-                        f"{text_at(c, values)} x {t.itemsize} B of each: no multiple of {wide}"
-                    ),
-                    tensor,
-                    copy.row_pitch,
-                    columns,
+    loads = [(kernel.buffer(copy.src), copy) for kernel in plan.kernels for copy, _ in kernel.loads]
+    stores = [(kernel.buffer(copy.dst), copy) for kernel in plan.kernels for copy, _ in kernel.stores]
+    others = [(tensor, copy) for tensor, copy in loads + stores if copy not in by_tma]
+    wide = plan.target.copy.vector_bytes if others else 0
+    for tensor, copy in others:
+        pitch, columns, item = copy.row_pitch, copy.extents[-1], tensor.itemsize
+        assert pitch is not None  # one side of the copy is global
+        yield Obligation(
+            all_of(divides(wide, multiply(pitch, item)), divides(wide, multiply(columns, item))),
+            at=tensor.at,
+            label=text_of(
+                lambda values, t, p, c: (
+                    f"rows of `{t.name}` are {text_at(p, values)} x {t.itemsize} B apart and the tile takes "
+                    f"{text_at(c, values)} x {t.itemsize} B of each: no multiple of {wide}"
                 ),
-                help=(f"pad the rows of `{tensor.name}` to a multiple of {wide // item} elements",),
-            )
+                tensor,
+                pitch,
+                columns,
+            ),
+            help=(f"pad the rows of `{tensor.name}` to a multiple of {wide // item} elements",),
+        )
 
 
 @rule(
@@ -106,12 +103,14 @@ def vector_width(plan: TilePlan) -> Iterator[Obligation]:
 )
 def second_block(plan: TilePlan) -> Iterator[Obligation]:
     # A derived number of stages is the family's to choose; a warp-specialised block has the SM to itself.
-    if plan.target.kind != "cuda" or "stages" not in plan.tiles or plan.case.chosen["stages"] < 0:
+    if "stages" not in plan.tiles or plan.case.chosen["stages"] < 0:
         return
     for kernel in plan.kernels:
         loop = next((loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED), None)
+        if loop is None or plan.target.kind != "cuda":
+            continue
         registers = _held_registers(plan, kernel)
-        if loop is None or kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
+        if kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
             continue
         now = _resident(plan, kernel, loop.stages, registers)
         alone = now.blocks_per_sm == 1 and now.limiter == "shared memory"

@@ -10,7 +10,7 @@ from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.expr import all_of, any_of, divides, equal, free_names, less, mod, to_text
 from tilegen.lowering.tma import tma_plan
 from tilegen.lowering.vector import cp_async_bytes
-from tilegen.plan.model import Copy, KernelPlan, LoopKind, Scope
+from tilegen.plan.model import Copy, KernelPlan, LoopKind
 from tilegen.spec.diagnostic import Severity
 
 if TYPE_CHECKING:
@@ -19,26 +19,20 @@ if TYPE_CHECKING:
 
 def tma_loads(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy, bool]]:
     """Global-to-shared copies that TMA carries, or should: with whether the compiler refuses where it cannot."""
-    if plan.target.tma is None:
-        return
     for kernel in plan.kernels:
-        for copy, loops in kernel.find(Copy):
-            source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
-            if source.scope is not Scope.GLOBAL or destination.scope is not Scope.SHARED:
-                continue
+        for copy, loops in kernel.loads:
             pipelined = any(loop.kind is LoopKind.PIPELINED for loop in loops)
-            if copy.explicit_tma or pipelined:
+            if (copy.explicit_tma or pipelined) and plan.target.tma is not None:
                 yield kernel, copy, copy.explicit_tma
 
 
 def tma_stores(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy]]:
     """Shared-to-global copies: TileLang makes them TMA stores where it can."""
-    if plan.target.tma is None:
-        return
     for kernel in plan.kernels:
-        for copy, _ in kernel.find(Copy):
-            if kernel.buffer(copy.src).scope is Scope.SHARED and kernel.buffer(copy.dst).scope is Scope.GLOBAL:
-                yield kernel, copy
+        for copy, _ in kernel.stores:
+            if plan.target.tma is None:
+                return
+            yield kernel, copy
 
 
 @rule(
@@ -51,8 +45,9 @@ def tma_stores(plan: TilePlan) -> Iterator[tuple[KernelPlan, Copy]]:
     "it would silently use plain loads",
 )
 def tma_box(plan: TilePlan) -> Iterator[Obligation]:
-    tma = plan.target.tma
-    for kernel, copy, _ in tma_loads(plan):
+    loads = list(tma_loads(plan))
+    tma = plan.target.tma if loads else None
+    for kernel, copy, _ in loads:
         assert tma is not None
         rows, columns, itemsize = copy.rows, copy.columns, kernel.buffer(copy.src).itemsize
 
@@ -91,8 +86,9 @@ def tma_box(plan: TilePlan) -> Iterator[Obligation]:
     cost="596 down to 144 TFLOPS (fp16 GEMM 4096 cubed, H200) when one of two TMA loads is lost",
 )
 def tma_inner(plan: TilePlan) -> Iterator[Obligation]:
-    tma = plan.target.tma
-    for kernel, copy, explicit in tma_loads(plan):
+    loads = list(tma_loads(plan))
+    tma = plan.target.tma if loads else None
+    for kernel, copy, explicit in loads:
         assert tma is not None
         columns, itemsize = copy.columns, kernel.buffer(copy.src).itemsize
         at = copy.columns_at
@@ -138,14 +134,13 @@ def tma_dynamic_stride(plan: TilePlan) -> Iterator[Obligation]:
 
 
 def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
-    tma = plan.target.tma
-    if tma is None:
-        return
     dynamic = {dim.name for dim in plan.spec.dims if dim.dynamic}
     transfers = [(kernel, copy, copy.src, explicit) for kernel, copy, explicit in tma_loads(plan)]
     transfers += [(kernel, copy, copy.dst, copy.explicit_tma) for kernel, copy in tma_stores(plan)]
+    tma = plan.target.tma if transfers else None
     for kernel, copy, name, explicit in transfers:
         pitch = copy.row_pitch
+        assert tma is not None
         assert pitch is not None  # one side of the copy is global
         if bool(free_names(pitch) & dynamic) is not at_run_time:
             continue
@@ -184,14 +179,13 @@ def _strides(plan: TilePlan, *, at_run_time: bool) -> Iterator[Obligation]:
     today="TileLang silently copies through registers, without asynchrony",
 )
 def cp_async_width(plan: TilePlan) -> Iterator[Obligation]:
-    target = plan.target
-    if target.tma is not None or not target.copy.cp_async_bytes:
-        return
     for kernel in plan.kernels:
-        for copy, loops in kernel.find(Copy):
-            staged = any(loop.kind is LoopKind.PIPELINED for loop in loops)
-            if staged and kernel.buffer(copy.dst).scope is Scope.SHARED and copy.row_pitch is not None:
-                yield _cp_async(plan, kernel, copy)
+        for copy, loops in kernel.loads:
+            if not any(loop.kind is LoopKind.PIPELINED for loop in loops):
+                continue
+            if plan.target.tma is not None or not plan.target.copy.cp_async_bytes:
+                return
+            yield _cp_async(plan, kernel, copy)
 
 
 def _cp_async(plan: TilePlan, kernel: KernelPlan, copy: Copy) -> Obligation:

@@ -267,9 +267,9 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A3", "A4", "D3", "D4", "D8", "D11"),
 )
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
-    if not _has(plan, "wgmma"):
-        return
     for _, gemm, threads in gemms(plan):
+        if not _has(plan, "wgmma"):
+            return
         if _operands_misplaced(plan, gemm):
             continue  # rule D2 speaks of it
         path = path_of(plan, gemm)

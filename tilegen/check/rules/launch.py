@@ -79,11 +79,9 @@ def whole_warps(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A3",),
 )
 def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
-    group = plan.target.launch.warp_group_size
-    for kernel in plan.kernels:
-        launch = kernel.launch
-        if not group or not launch.producer_threads:
-            continue
+    specialised = [kernel.launch for kernel in plan.kernels if kernel.launch.producer_threads]
+    group = plan.target.launch.warp_group_size if specialised else 0
+    for launch in specialised if group else ():
         yield Obligation(
             divides(group, launch.threads),
             at="tile.threads",

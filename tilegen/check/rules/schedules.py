@@ -47,6 +47,9 @@ def _schedule_at(plan: TilePlan) -> str:
     today="TileLang stops while lowering, or nvcc does on the generated instructions",
 )
 def chip_of_schedule(plan: TilePlan) -> Iterator[Obligation]:
+    explicit = list(_explicit(plan))
+    if not explicit:
+        return
     target = plan.target
     has = {
         "TMA": target.tma is not None,
@@ -54,7 +57,7 @@ def chip_of_schedule(plan: TilePlan) -> Iterator[Obligation]:
         "setmaxnreg": target.register_reallocation is not None,
     }
     lacking = " and ".join(name for name, there in has.items() if not there)
-    for _ in _explicit(plan):
+    for _ in explicit:
         yield Obligation(
             not lacking,
             at=_schedule_at(plan),

@@ -121,12 +121,12 @@ def pipeline_owns(plan: TilePlan) -> Iterator[Obligation]:
     today="accepted; the copy of a later iteration and the statement race, and the numbers are wrong now and then",
 )
 def pipeline_overwrites(plan: TilePlan) -> Iterator[Obligation]:
-    if not plan.target.copy.cp_async_bytes:
-        return
     for kernel in plan.kernels:
         if kernel.launch.producer_threads != 0:
             continue
         for loop, filled in pipelined(kernel):
+            if not plan.target.copy.cp_async_bytes:
+                return
             written = sorted({op.writes for op in loop.body if isinstance(op, Elementwise)} & filled)
             yield Obligation(
                 not written,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     unless=("A3", "D3", "D4", "I1"),
 )
 def waves_cover(plan: TilePlan) -> Iterator[Obligation]:
-    if plan.target.kind == "hip":
+    if any(kernel.find(Gemm) for kernel in plan.kernels) and plan.target.kind == "hip":
         yield from refusals(plan, "I3", lambda gemm: (gemm.warps_at, gemm.m_at, gemm.n_at))
 
 
@@ -78,13 +78,15 @@ def wgmma_n8(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A2", "A3", "A4"),
 )
 def register_reallocation(plan: TilePlan) -> Iterator[Obligation]:
-    group = plan.target.launch.warp_group_size
-    if plan.target.register_reallocation is None or not group:
+    specialised = [
+        kernel
+        for kernel in plan.kernels
+        if kernel.launch.producer_threads and LoopKind.PIPELINED in {loop.kind for loop in kernel.loops()}
+    ]
+    group = plan.target.launch.warp_group_size if specialised else 0
+    if not group or plan.target.register_reallocation is None:
         return
-    for kernel in plan.kernels:
-        pipelined = LoopKind.PIPELINED in {loop.kind for loop in kernel.loops()}
-        if not pipelined or not kernel.launch.producer_threads:
-            continue
+    for kernel in specialised:
 
         def known(threads: int) -> bool:
             return consumer_registers(plan.target, threads // group) is not None
