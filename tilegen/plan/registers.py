@@ -86,8 +86,9 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     fragments = [*rows, *(buffer for buffer in kernel.scope(Scope.FRAGMENT) if buffer.shape in widths)]
     if not fragments or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
         return
-    # More blocks than the threads of an SM allow are a hint that ptxas leaves aside.
-    possible = threads * blocks <= plan.target.launch.max_threads_per_sm
+    # More blocks than an SM can have are a hint that ptxas leaves aside.
+    launch = plan.target.launch
+    possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
     converted = _converted(kernel, rows[0], counts[rows[0].name]) if rows else 0

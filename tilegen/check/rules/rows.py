@@ -180,7 +180,7 @@ def _whole_sweeps(rows: RowPass) -> Iterator[Obligation]:
         ),
         parameter=parameter_of(at),
         related=("tile.threads",),
-        help=("BLOCK_C must be a multiple of threads times the elements of 16 bytes",),
+        help=(f"BLOCK_C must be a multiple of {to_text(sweep)}",),
     )
 
 
@@ -302,6 +302,7 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
                 label=text_of(_row_arithmetic, held, demand),
                 parameter=parameter_of(keys[0]),
                 related=(*keys[1:], "tile.threads"),
+                help=('schedule = "two_pass" holds a chunk of a row at a time',) if plan.schedule == "one_pass" else (),
             )
 
 
