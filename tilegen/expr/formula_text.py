@@ -29,9 +29,16 @@ def formula_to_tilelang(expr: Any, names: Mapping[str, str]) -> str:
     return _TileLang(names).text(expr, OR)
 
 
-def formula_to_torch(expr: Any, names: Mapping[str, str], *, scalars: Collection[str] = ()) -> str:
-    """The formula over float64 torch tensors. Dims and `scalars` are Python numbers, and so is what holds only them."""
-    return _Torch(names, scalars).text(expr, OR)
+def formula_to_torch(
+    expr: Any, names: Mapping[str, str], *, scalars: Collection[str] = (), error: str | None = None, fast: bool = False
+) -> str:
+    """The formula over float64 torch tensors. Dims and `scalars` are Python numbers, and so is what holds only them.
+
+    With `error`, the name of a relative error such as 2 ** -21, the functions whose float32 form is off by more than that
+    of their value are printed off by as much: those that cancel by that of their terms, and with `fast`, the hardware's
+    tanh by its own error.
+    """
+    return _Torch(names, scalars, error, fast).text(expr, OR)
 
 
 class _Text:
@@ -177,7 +184,8 @@ class _TileLang(_Text):
         if name == "gelu":
             return f"0.5 * {x} * (1 + T.erf({x} * 0.7071067811865476))", PRODUCT
         if name == "gelu_tanh":
-            return f"0.5 * {x} * (1 + T.tanh(0.7978845608028654 * ({x} + 0.044715 * {x} * {x} * {x})))", PRODUCT
+            # x * (1 + tanh(u)) / 2 is x * sigmoid(2 * u), which does not cancel.
+            return f"{x} / (1 + T.exp(-1.5957691216057308 * ({x} + 0.044715 * {x} * {x} * {x})))", PRODUCT
         if name == "hardswish":
             return f"{x} * T.min(T.max({self.text(args[0], SUM)} + 3, 0), 6) / 6", PRODUCT
         if name == "softplus":
@@ -193,9 +201,13 @@ class _TileLang(_Text):
 
 
 class _Torch(_Text):
-    def __init__(self, names: Mapping[str, str], scalars: Collection[str]) -> None:
+    def __init__(
+        self, names: Mapping[str, str], scalars: Collection[str], error: str | None = None, fast: bool = False
+    ) -> None:
         super().__init__(names)
         self.scalars = scalars
+        self.error = error
+        self.fast = fast
 
     def is_tensor(self, e: Any) -> bool:
         return bool(_tensor_names(e, self.scalars))
@@ -222,11 +234,25 @@ class _Torch(_Text):
     def call(self, name: str, args: Any) -> tuple[str, int]:
         if not any(self.is_tensor(a) for a in args):
             return self._scalar_call(name, args)
+        if self.error is None:
+            return self.exact(name, args)
+        if name == "gelu":  # x / 2 * (1 + erf(x / sqrt(2))): 1 + erf is rounded like 1
+            text, x = self.exact(name, args)[0], self.text(args[0], OR)
+            return f"{text} + {self.error} * torch.abs({x})", SUM
+        if name == "softplus":  # log(1 + exp(x)), likewise
+            return f"{self.exact(name, args)[0]} + {self.error}", SUM
+        if self.fast and name in ("tanh", "softcap"):  # tanh.approx.f32: 2 ** -11 of the value
+            return f"{self.exact(name, args)[0]} * (1 + 1024 * {self.error})", PRODUCT
+        return self.exact(name, args)
+
+    def exact(self, name: str, args: Any) -> tuple[str, int]:
         if name in _TORCH_FUNCTIONS:
             return self.function(_TORCH_FUNCTIONS[name], *args)
         x = self.text(args[0], OR)
         if name == "gelu_tanh":
-            return f'torch.nn.functional.gelu({x}, approximate="tanh")', ATOM
+            # torch's own has 1 + tanh, which cancels in float64 too.
+            x = self.text(args[0], UNARY)
+            return f"{x} * torch.sigmoid(1.5957691216057308 * ({x} + 0.044715 * {x} * {x} * {x}))", PRODUCT
         if name == "quick_gelu":
             factor = self.text(args[0], UNARY)
             return f"{factor} * torch.sigmoid(1.702 * {factor})", PRODUCT

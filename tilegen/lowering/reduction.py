@@ -2,17 +2,22 @@
 
 Rule (fragment). Elements are dealt to threads in vectors: M * N must be a multiple of the threads, or at most as many.
 
-Rule (row reduction of a tile copied from global memory). The vector is 16 bytes of the tensor, halved until M * N is a
-multiple of threads * vector and N of the vector; a tile of at most `threads` elements is dealt one by one. A row then
-lies across N / vector lanes: a whole number of times the block, or so many threads of it. The tile is dealt so if the
-threads that share a row are a power of two and divide the block.
+Rule (row reduction of a tile copied from global memory). The vector is 16 bytes of the tensor, no more than its rows are
+aligned to, halved until M * N is a multiple of threads * vector and N of the vector; a tile of at most `threads` elements
+is dealt one by one. A row then lies across N / vector lanes: a whole number of times the block, or so many threads of it.
+The tile is dealt so if the threads that share a row are a power of two and divide the block.
 
-Otherwise it depends on the rest of the kernel. Where a `T.Parallel` loop over the rows touches the result (`rsqrt` of a
-mean, a running maximum), that loop's layout is taken: each thread holds whole rows, every row is held by threads / M
-threads, and the loads are neither shared nor coalesced. It lowers, the values are right, and it is up to 40 times
-slower; nothing is said. This needs more than one row, more elements than threads, rows at most the threads or a
-multiple of them, and lanes that do not divide the block: 12 lanes of 96 threads find a layout, which the reduction then
-refuses. Where there is no such loop, or this fails too, the compiler stops ("no available layout found", or
+Otherwise another loop of the kernel may give the layout. One that writes the terms of the sum has vectors of 16 bytes of
+*their* dtype: 2 rows of 3,200 float16 over 32 threads do not come out even in vectors of 8, and do in the 4 of float32. A
+fragment of one value a column, loaded beside the tile, is dealt over the block, and each row as it is: over all threads
+if they divide N, or over N of them, one column each.
+
+Last, where a `T.Parallel` loop over the rows touches the result (`rsqrt` of a mean, a running maximum), that loop's layout
+is taken: each thread holds whole rows, every row is held by threads / M threads, and the loads are neither shared nor
+coalesced. It lowers, the values are right, and it is up to 40 times slower; nothing is said. This needs more than one
+row, more elements than threads, rows at most the threads or a multiple of them, and lanes that do not divide the block:
+12 lanes of 96 threads find a layout, which the reduction then refuses. Of two layouts the one of fewer registers is
+taken, whether the reduction can do with it or not. Where none is left the compiler stops ("no available layout found", or
 "logical_width ... to be a positive power of two").
 
 Source: tilelang src/op/parallel.cc, ComputePlanCandidate; src/transform/loop_partition.cc; src/op/reduce.cc,
@@ -23,6 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tilegen.lowering.legal import is_power_of_two
+from tilegen.lowering.vector import contiguous_bytes
 
 
 def fragment_tile_ok(rows: int, columns: int, threads: int) -> bool:
@@ -54,26 +60,51 @@ class RowReduction:
     outcome: Literal["dealt", "row_per_thread", "refused"]
     elements_per_thread: int
     """Elements of the tile in the registers of one thread, copies included; 0 where refused."""
+    lanes: int = 1
+    """Threads that share a row."""
 
     def replication(self, rows: int, columns: int, threads: int) -> float:
         """How many threads hold each element."""
         return self.elements_per_thread * threads / (rows * columns)
 
 
+REFUSED = RowReduction("refused", 0)
+
+
 def row_reduction(
-    rows: int, columns: int, threads: int, itemsize: int, *, row_loop: bool, vector_bytes: int = 16
+    rows: int,
+    columns: int,
+    threads: int,
+    itemsize: int,
+    *,
+    row_loop: bool,
+    vector_bytes: int = 16,
+    pitch: int | None = None,
+    term_itemsize: int | None = None,
+    beside: bool = False,
 ) -> RowReduction:
     """What becomes of a reduction along the rows of a (rows, columns) fragment copied from a global tensor.
 
-    `itemsize`: of the tensor, not of the fragment. `row_loop`: a `T.Parallel` over the rows reads or writes the result.
-    `vector_bytes`: `target.copy.vector_bytes_global_only`.
+    `itemsize`, `pitch`: of the tensor; `term_itemsize`: of the fragment that is reduced. `row_loop`: a `T.Parallel` over
+    the rows reads or writes the result. `beside`: a fragment of one value a column is loaded too. `vector_bytes`:
+    `target.copy.vector_bytes_global_only`.
     """
-    if row_reduce_ok(rows, columns, threads, itemsize, vector_bytes):
-        return RowReduction("dealt", -(-rows * columns // threads))
+    aligned = contiguous_bytes(columns, columns if pitch is None else pitch, itemsize, vector_bytes)
+    whole_rows = columns * max(rows // threads, 1)
     larger = rows > 1 and rows * columns > threads and fragment_tile_ok(rows, 1, threads)
-    if row_loop and larger and not _laid_out(rows, columns, threads, itemsize, vector_bytes):
-        return RowReduction("row_per_thread", columns * max(rows // threads, 1))
-    return RowReduction("refused", 0)
+    by_row = RowReduction("row_per_thread", whole_rows) if row_loop and larger else REFUSED
+    if beside and columns <= threads and not is_power_of_two(columns):
+        return by_row if whole_rows < rows else REFUSED
+    for size, widest in ((itemsize, aligned), (term_itemsize or itemsize, vector_bytes)):
+        if row_reduce_ok(rows, columns, threads, size, widest):
+            lanes = min(row_layout(rows, columns, threads, size, widest).lanes, threads)
+            return RowReduction("dealt", -(-rows * columns // threads), lanes)
+    if _laid_out(rows, columns, threads, itemsize, aligned):
+        return REFUSED
+    if beside and columns % threads == 0 and rows < threads:
+        held = RowReduction("dealt", rows * columns // threads, threads)
+        return held if is_power_of_two(threads) else REFUSED
+    return by_row
 
 
 def row_reduce_ok(rows: int, columns: int, threads: int, itemsize: int, vector_bytes: int = 16) -> bool:
@@ -87,18 +118,6 @@ def _laid_out(rows: int, columns: int, threads: int, itemsize: int, vector_bytes
     lanes = row_layout(rows, columns, threads, itemsize, vector_bytes).lanes
     sharing = min(lanes, threads)
     return fragment_tile_ok(rows, columns, threads) and lanes % sharing == 0 and threads % sharing == 0
-
-
-def inferred_lanes(rows: int, columns: int, threads: int, itemsize: int) -> int:
-    """Threads that share a row where TileLang lays the tile out by itself; 1 where each holds whole rows.
-
-    Where the widest vector does not come out even, a narrower one may that deals a row to all of the block: it is taken
-    where rows are fewer than threads, for whole rows would be held several times.
-    """
-    if row_reduce_ok(rows, columns, threads, itemsize):
-        return min(row_layout(rows, columns, threads, itemsize).lanes, threads)
-    dealt = columns % threads == 0 and rows < threads and is_power_of_two(threads)
-    return threads if dealt else 1
 
 
 MOST_SIDE_BY_SIDE = 4

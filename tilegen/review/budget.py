@@ -184,7 +184,7 @@ def _paths(plan: TilePlan, kernel: KernelPlan, at: Any) -> list[tuple[Gemm, Gemm
 def _registers(plan: TilePlan, kernel: KernelPlan, at: Any) -> tuple[int | None, int]:
     """Registers that a computing thread needs, as rules D16 and F9 reckon them, and those it may have."""
     found = [
-        (sum(at(count) for count in demand.held.values()) + demand.beside, demand.available)
+        (max(at(demand.total) + demand.beside, at(demand.converted)), demand.available)
         for demand in demands(plan, kernel, at)
     ]
     if not found:

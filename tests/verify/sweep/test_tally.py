@@ -61,3 +61,19 @@ def test_the_page_names_every_disagreement():
     page = report("gemm", "sm_80", 0, 3, [*GOOD, row("x", outcome="refused"), row("y", dynamic_shared_memory=(64, 65))])
     assert "`x`: refused: stopped" in page
     assert "`y`, k: dynamic shared memory predicted 64, observed 65" in page
+
+
+def test_samples_that_the_estimate_was_made_with_are_counted_apart():
+    seen = {**row("a", spills=(False, True)), "seen": True}
+    found = tally([seen, row("b", spills=(True, True))])
+    assert found.agreement("spills") == (1, 2)
+    assert found.agreement("spills", unseen=True) == (1, 1)
+    assert "not made with | 1 of 1 (100.0 %)" in report("gemm", "sm_80", 0, 2, found.rows)
+
+
+def test_a_page_of_part_of_the_samples_says_how_they_were_picked():
+    kept = [{**row("r", ["TG-D3"], "refused"), "refusals_only": True}, row("s", ["TG-D3"], "refused"), row("t")]
+    page = report("gemm", "sm_80", 0, 4, kept, {"Picked": "At random."})
+    assert "3 of 4 samples are compiled.\nAt random.\n1 of the rejected are refusals from a run" in page
+    assert "rejected yet fine are 0 of the other 1" in page
+    assert "does not show" not in report("gemm", "sm_80", 0, 3, kept, {"Picked": "At random."})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.check.rules.copies import tma_loads, tma_stores
-from tilegen.expr import all_of, at_least, divides, free_names, multiply, substitute, to_text
+from tilegen.expr import all_of, at_least, at_most, divides, free_names, multiply, substitute, to_text
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
 from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Scope
@@ -49,6 +49,7 @@ def bank_conflicts(plan: TilePlan) -> Iterator[Obligation]:
                 at=buffer.at,
                 label=f"{layout.title}: 8 rows of 16 bytes meet {ways} times in one bank",
                 parameter=parameter_of(buffer.at),
+                related=tuple(key for key in buffer.decided_by[:-1] if key != "tile.stages"),
             )
 
 
@@ -150,6 +151,36 @@ def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -
     assert isinstance(threads, int)
     static = static_shared_bytes(kernel)
     return occupancy(plan.target, threads=threads, shared_bytes=dynamic + static, registers=registers)
+
+
+@rule(
+    "J10",
+    "resident-blocks",
+    sentence="as many blocks as registers are to leave room for can be on one SM at once",
+    source="CUDA Programming Guide, launch bounds and table of compute capabilities; ptxas 13.0",
+    severity=Severity.NOTE,
+    today="ptxas leaves the wish aside, and takes as many registers as it likes",
+)
+def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
+    blocks, launch = plan.tiles.get("blocks_per_sm"), plan.target.launch
+    if blocks is None or plan.target.kind != "cuda":
+        return
+    for kernel in plan.kernels:
+        threads = multiply(kernel.launch.threads, blocks)
+        yield Obligation(
+            all_of(at_most(threads, launch.max_threads_per_sm), at_most(blocks, launch.max_blocks_per_sm)),
+            at="tile.blocks_per_sm",
+            label=text_of(
+                lambda values, blocks, threads: (
+                    f"{text_at(blocks, values)} blocks are {text_at(threads, values)} threads; an SM of {plan.target.name} "
+                    f"has {launch.max_threads_per_sm} threads and {launch.max_blocks_per_sm} blocks"
+                ),
+                blocks,
+                threads,
+            ),
+            parameter="blocks_per_sm",
+            related=("tile.threads",),
+        )
 
 
 @rule(

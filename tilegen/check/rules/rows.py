@@ -10,7 +10,7 @@ from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.expr import any_of, at_most, divides, multiply, to_text
 from tilegen.lowering.legal import is_power_of_two
 from tilegen.lowering.reduction import row_reduction
-from tilegen.plan.model import Buffer, Gemm, KernelPlan, Reduce, RowPass, Scope
+from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Reduce, RowPass, Scope
 from tilegen.plan.registers import Demand, row_demands
 from tilegen.spec.diagnostic import Severity
 
@@ -79,22 +79,42 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
             itemsize, wide = plan.io_itemsize, plan.target.copy.vector_bytes_global_only
             beside = any(b.shape == buffer.shape[1:] for b in kernel.scope(Scope.FRAGMENT))
 
+            pitch = next(
+                (
+                    copy.row_pitch
+                    for copy, _ in kernel.find(Copy)
+                    if kernel.buffer(copy.dst).shape == buffer.shape and copy.row_pitch is not None
+                ),
+                buffer.shape[1],
+            )
+
             def lowers(
                 rows: int,
                 columns: int,
                 threads: int,
+                pitch: int,
                 i: int = itemsize,
                 w: int = wide,
                 loop: bool = row_loop,
                 beside: bool = beside,
+                term: int = buffer.itemsize,
             ) -> bool:
-                if beside and columns <= threads and not is_power_of_two(columns):
-                    return False  # a tensor of the columns gives each a thread, and so does every row
-                return row_reduction(rows, columns, threads, i, row_loop=loop, vector_bytes=w).outcome != "refused"
+                found = row_reduction(
+                    rows,
+                    columns,
+                    threads,
+                    i,
+                    row_loop=loop,
+                    vector_bytes=w,
+                    pitch=pitch,
+                    term_itemsize=term,
+                    beside=beside,
+                )
+                return found.outcome != "refused"
 
             at = buffer.at
             yield Obligation(
-                pointwise(lowers, *buffer.shape, kernel.launch.threads),
+                pointwise(lowers, *buffer.shape, kernel.launch.threads, pitch),
                 at=at,
                 label=text_of(
                     lambda values, b, k: (
@@ -160,7 +180,7 @@ def _whole_sweeps(rows: RowPass) -> Iterator[Obligation]:
         ),
         parameter=parameter_of(at),
         related=("tile.threads",),
-        help=("BLOCK_C must be a multiple of threads times the elements of 16 bytes",),
+        help=(f"BLOCK_C must be a multiple of {to_text(sweep)}",),
     )
 
 
@@ -277,19 +297,21 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             held = [kernel.buffer(name) for name in demand.held]
             keys = held[0].decided_by or ("tile",)
             yield Obligation(
-                at_most(demand.total, demand.available - demand.beside),
+                demand.fits,
                 at=keys[0],
                 label=text_of(_row_arithmetic, held, demand),
                 parameter=parameter_of(keys[0]),
                 related=(*keys[1:], "tile.threads"),
+                help=('schedule = "two_pass" holds a chunk of a row at a time',) if plan.schedule == "one_pass" else (),
             )
 
 
 def _row_arithmetic(values: Mapping[str, int], held: list[Buffer], demand: Demand) -> str:
     return (
         "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in held)
-        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed, "
-        f"and there are {demand.available}"
+        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed"
+        + (f", or {text_at(demand.converted, values)} in all converted to float32" if demand.converted != 0 else "")
+        + f", and there are {demand.available}"
     )
 
 

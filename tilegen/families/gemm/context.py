@@ -49,7 +49,8 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
             and spec.dtypes(tensor.name) != (spec.compute.accum,)  # type: ignore[attr-defined]
         ],
         "identity": formula.text.strip() == "acc",
-        "reference": formula_to_torch(formula.expr, {tensor.name: tensor.name for tensor in extra}),
+        "reference": formula_to_torch(formula.expr, {}),
+        "inexact": formula_to_torch(formula.expr, {}, error="off"),
         "swizzle": next(iter(swizzles)) if len(swizzles) == 1 else None,
         "swizzles": sorted({s for s in swizzles if s}, key=lambda s: s.word) if len(swizzles) > 1 else [],
         "parameters_of": own,

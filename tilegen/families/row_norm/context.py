@@ -60,6 +60,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         "bindings": [(name, formula_to_tilelang(expr, names)) for name, expr in bindings],
         "formula": formula_to_tilelang(formula, names),
         "reference": formula_to_torch(compute.y.expr, {}),
+        "inexact": formula_to_torch(compute.y.expr, {}, error="off", fast=True),
         **_two_pass(spec, read, statistics, bindings, formula),
         **_api(spec, read),
     }

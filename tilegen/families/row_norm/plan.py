@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.expr import Size, ceil_div, floor_div, free_names, maximum, minimum, multiply, native, substitute, symbol
 from tilegen.families.row_norm.two_pass import two_pass
 from tilegen.lowering.legal import is_power_of_two
-from tilegen.lowering.reduction import inferred_lanes
+from tilegen.lowering.reduction import row_reduction
 from tilegen.lowering.shared_memory import workspace_bytes
 from tilegen.plan.model import (
     ITEMSIZE,
@@ -144,7 +144,7 @@ def _fragments(
 ) -> tuple[Buffer, ...]:
     block_m = tiles["BLOCK_M"]
     # A thread that holds whole rows holds what others hold too: there are no more owners than rows.
-    alone = _lanes(tiles, dtypes, at_only_size(spec, width)) == 1 and not own_layout
+    alone = _lanes(spec, tiles, dtypes, at_only_size(spec, width)) == 1 and not own_layout
     owners = minimum(block_m, tiles["threads"]) if alone else None
     accum = spec.compute.accum  # type: ignore[attr-defined]
     keys = ("tile.BLOCK_M", "tile.BLOCK_C")
@@ -157,14 +157,24 @@ def _fragments(
     )
 
 
-def _lanes(tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> int | None:
+def _lanes(spec: Spec, tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> int | None:
     """Threads that share a row: as the source lays it out, else as TileLang infers it; None where sizes are open."""
     rows, threads, block_c = tiles["BLOCK_M"], tiles["threads"], tiles["BLOCK_C"]
     if has_row_layout(tiles, dtypes):
         return int(block_c) // vector(dtypes)
     if not (isinstance(rows, int) and isinstance(threads, int) and isinstance(width, int)):
         return None
-    return inferred_lanes(rows, width, threads, ITEMSIZE[dtypes["x"]])
+    pitch = at_only_size(spec, symbol("C"))
+    return row_reduction(
+        rows,
+        width,
+        threads,
+        ITEMSIZE[dtypes["x"]],
+        row_loop=True,
+        pitch=pitch if isinstance(pitch, int) else None,
+        term_itemsize=ITEMSIZE[spec.compute.accum],  # type: ignore[attr-defined]
+        beside=bool(tiles["preload"] and column_tensors(spec)),
+    ).lanes
 
 
 def at_only_size(spec: Spec, size: Size) -> Size:
@@ -176,7 +186,7 @@ def at_only_size(spec: Spec, size: Size) -> Size:
 def _workspaces(spec: Spec, tiles: Mapping[str, Any], dtypes: Mapping[str, str], width: Size) -> tuple[Buffer, ...]:
     """What a reduction across more than one warp adds up in: one value a thread, for each reduction in its turn."""
     threads = tiles["threads"]
-    lanes = _lanes(tiles, dtypes, width)
+    lanes = _lanes(spec, tiles, dtypes, width)
     accum = spec.compute.accum  # type: ignore[attr-defined]
     if not isinstance(threads, int) or lanes is None or not workspace_bytes(lanes, threads, ITEMSIZE[accum]):
         return ()

@@ -19,11 +19,12 @@ from tilegen.cache import cache_folder
 from tilegen.emit.tree import write_file
 from tilegen.verify.pipeline import default_workers
 from tilegen.verify.sweep.draw import drawn
-from tilegen.verify.sweep.judge import judge
+from tilegen.verify.sweep.judge import compiles, judge
 from tilegen.verify.sweep.observe import LIMIT_SECONDS, Store, observe_all, write_jobs
-from tilegen.verify.sweep.predict import predict
+from tilegen.verify.sweep.predict import Prediction, predict
+from tilegen.verify.sweep.program import Program
 from tilegen.verify.sweep.report import reasons, report
-from tilegen.verify.sweep.tally import tally
+from tilegen.verify.sweep.tally import AT_RUN_TIME, tally
 
 
 @click.command(help="Samples specs around the limits of the checker and holds its verdicts against the compiler.")
@@ -60,24 +61,19 @@ def main(
         drawing = drawn(known.folder, family, arch, seed, samples, partial(_in_processes, jobs, advance))
     with progress("predicting", samples) as advance:
         predictions = list(_in_processes(jobs, advance, predict, drawing))
-    programs = {
-        p.program.digest: {"source": p.program.source, "key": dict(p.program.key), "arch": p.program.arch}
-        for p in predictions
-        if p.program is not None
-    }
+    programs = _jobs(p.program for p in predictions if p.program is not None)
     missing = programs.keys() - known.known.keys()
     if prepare is not None:
+        programs |= _others(predictions, known)
+        missing = programs.keys() - known.known.keys()
         write_jobs(prepare, {digest: programs[digest] for digest in sorted(missing)})
         click.echo(f"{len(missing)} of {len(programs)} programs to observe are in {prepare}")
         return
     if not judge_only:
         with progress("compiling", len(missing)) as advance:
             observe_all(programs, known, jobs, limit=limit, until=until, progress=advance)
-    results = [
-        judge(p, known.known.get(p.program.digest) if p.program else None)
-        for p in predictions
-        if p.program is None or p.program.digest in known.known
-    ]
+            observe_all(_others(predictions, known), known, jobs, limit=limit, until=until)
+    results = list(_judged(predictions, known))
     if rows is not None:
         write_file(rows, "".join(json.dumps(row) + "\n" for row in results).encode())
     counted = tally(results)
@@ -85,6 +81,34 @@ def main(
         write_file(page, report(family, arch, seed, samples, results, reasons()).encode())
     click.echo(counted.text)
     sys.exit(0 if counted.holds else 1)
+
+
+def _jobs(programs: Iterable[Program]) -> dict[str, dict[str, Any]]:
+    return {p.digest: {"source": p.source, "key": dict(p.key), "arch": p.arch} for p in programs}
+
+
+def _others(predictions: Iterable[Prediction], known: Store) -> dict[str, dict[str, Any]]:
+    return _jobs(other for p in predictions for other in _needed(p, known))
+
+
+def _needed(prediction: Prediction, known: Store) -> tuple[Program, ...]:
+    """The further programs of a rejected spec whose first one is seen to compile: what was rejected may be one of them.
+
+    None where a rule of the run rejects it, for then no compiler has to.
+    """
+    program, errors = prediction.program, prediction.verdict.errors
+    if program is None or AT_RUN_TIME.keys() & set(errors):
+        return ()
+    return prediction.others if compiles(known.known.get(program.digest), program.arch) else ()
+
+
+def _judged(predictions: Iterable[Prediction], known: Store) -> Iterator[dict[str, Any]]:
+    """Rows of the samples of which everything is observed that is needed."""
+    for p in predictions:
+        observed = known.known.get(p.program.digest) if p.program else None
+        digests = [other.digest for other in _needed(p, known)]
+        if p.program is None or (observed is not None and known.known.keys() >= set(digests)):
+            yield judge(p, observed, [known.known[digest] for digest in digests])
 
 
 def _in_processes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,20 @@ class Fact:
         return bool(self.predicted == self.observed)
 
 
-def judge(prediction: Prediction, observed: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The row of a sample as plain data. ``observed`` is None where nothing could be rendered.
+def judge(
+    prediction: Prediction, observed: Mapping[str, Any] | None, others: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """The row of a sample as plain data. ``observed`` is None where nothing could be rendered; ``others`` are of the
+    other programs of a rejected spec, whose first one compiles.
 
     ``outcome`` and ``reason``; ``facts``: kernel, what, predicted, observed; ``disagreements``: what the build (TG-V1)
-    would stop on.
+    would stop on; ``seen`` and ``refusals_only``: the marks of the store.
     """
     sample, verdict = prediction.sample, prediction.verdict
     outcome, reason = outcome_of(observed, chip(sample.arch)) if observed else (UNRENDERED, prediction.trouble)
+    for other in others:
+        if outcome == FINE:
+            outcome, reason = outcome_of(other, chip(sample.arch))
     comparable = observed is not None and "kernels" in observed and bool(prediction.kernels)
     return {
         "sample": sample.name,
@@ -50,12 +56,27 @@ def judge(prediction: Prediction, observed: Mapping[str, Any] | None) -> dict[st
         "outcome": outcome,
         "reason": reason,
         "facts": [vars(fact) for fact in facts(prediction, observed)] if comparable and observed else [],
-        "disagreements": disagreements([dict(k) for k in prediction.kernels], dict(observed))
+        "disagreements": disagreements([dict(k) for k in prediction.kernels], _of_today(observed, prediction.kernels))
         if comparable and observed
         else [],
         "compiler": ((observed or {}).get("ptxas") or {}).get("compiler"),
         "seconds": observed.get("seconds") if observed else None,
+        "seen": bool((observed or {}).get("seen")),
+        "refusals_only": bool((observed or {}).get("refusals_only")),
     }
+
+
+def compiles(observed: Mapping[str, Any] | None, arch: str) -> bool:
+    return observed is not None and outcome_of(observed, chip(arch))[0] == FINE
+
+
+def _of_today(observed: Mapping[str, Any], kernels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """An observation with the keys that the IR has today: what one of an earlier reader lacks says nothing."""
+    programs = [
+        {**{key: kernel[key] for key in kernel.keys() & {"swizzle"}}, **ir}
+        for kernel, ir in zip(kernels, observed["ir"], strict=False)
+    ]
+    return {**observed, "ir": programs + list(observed["ir"][len(programs) :])}
 
 
 def outcome_of(observed: Mapping[str, Any], target: Target) -> tuple[str, str]:

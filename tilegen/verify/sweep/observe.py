@@ -33,7 +33,11 @@ APPENDED = "observed.jsonl"
 
 
 class Store:
-    """Observations by digest: every ``*.jsonl`` of a folder is read, new ones are appended to ``observed.jsonl``."""
+    """Observations by digest: every ``*.jsonl`` of a folder is read, new ones are appended to ``observed.jsonl``.
+
+    One may be marked: ``seen``, where the estimate of registers was made with it; ``refusals_only``, where it is of a run
+    without nvcc, of which nothing but refusals was kept.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Prediction:
     """``kernels``: see :func:`tilegen.verify.expected.expected`; empty where the plan is too broken to say.
 
-    ``program`` is None, and ``trouble`` says why, where nothing could be rendered.
+    ``program`` is None, and ``trouble`` says why, where nothing could be rendered. ``others`` are the programs that a call
+    of a rejected spec can need instead of it: the checker speaks of them all.
     """
 
     sample: Sample
@@ -29,6 +30,7 @@ class Prediction:
     kernels: tuple[Mapping[str, Any], ...]
     program: Program | None
     trouble: str = ""
+    others: tuple[Program, ...] = ()
 
 
 def predict(sample: Sample) -> Prediction:
@@ -36,15 +38,16 @@ def predict(sample: Sample) -> Prediction:
     spec = sample.loaded()
     verdict = verdict_on(spec)
     try:
-        instance = next(iter(instances(spec, sample.arch)))
+        instance, *others = instances(spec, sample.arch)
         program = _program(sample.arch, instance)
+        needed = () if verdict.accepted else tuple(_program(sample.arch, other) for other in others)
     except Exception as error:
         return Prediction(sample, verdict, (), None, f"not rendered: {type(error).__name__}: {error}")
     try:
         kernels = tuple(expected(instance))
     except Exception as error:
-        return Prediction(sample, verdict, (), program, f"not planned: {type(error).__name__}: {error}")
-    return Prediction(sample, verdict, kernels, program)
+        return Prediction(sample, verdict, (), program, f"not planned: {type(error).__name__}: {error}", needed)
+    return Prediction(sample, verdict, kernels, program, others=needed)
 
 
 def _program(arch: str, instance: Instance) -> Program:

@@ -34,6 +34,7 @@ def report(
         _rules(counted),
         _facts(counted),
         _disagreements(counted, said),
+        _left_out(counted, asked, said),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
@@ -120,6 +121,9 @@ def _facts(counted: Tally) -> list[str]:
         pairs = (counted.agreement(*kinds), counted.agreement(*kinds, accepted=False))
         if pairs[1][1]:
             lines.append(f"| {name} | " + " | ".join(_part(*pair) for pair in pairs) + " |")
+    unseen = counted.agreement(SPILLS, unseen=True)
+    if unseen[1]:
+        lines.append(f"| spill or no spill, of samples that the estimate was not made with | {_part(*unseen)} | |")
     return [*lines, "", f"Registers a thread, {counted.register_text}."]
 
 
@@ -148,6 +152,23 @@ def _disagreements(counted: Tally, reasons: Mapping[str, str]) -> list[str]:
         lines += _facts_listed(title, counted.disagreeing(*kinds), reasons)
     if len(lines) == 1:
         lines += ["", "None."]
+    return lines
+
+
+def _left_out(counted: Tally, asked: int, reasons: Mapping[str, str]) -> list[str]:
+    """How the samples that are there were picked from those that were drawn."""
+    if len(counted.rows) >= asked:
+        return []
+    lines = ["## What this page does not show", "", f"{len(counted.rows)} of {asked} samples are compiled."]
+    if "Picked" in reasons:
+        lines += [reasons["Picked"]]
+    kept = [row for row in counted.rejected if row.get("refusals_only")]
+    if kept:
+        others = len(counted.rejected) - len(kept)
+        lines += [
+            f"{len(kept)} of the rejected are refusals from a run that had no nvcc, and of which nothing else was kept: "
+            f"rejected yet fine are {len(counted.rejected_yet_fine)} of the other {others}."
+        ]
     return lines
 
 

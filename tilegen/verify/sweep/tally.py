@@ -14,6 +14,7 @@ from tilegen.verify.sweep.judge import FINE, REFUSED, UNCOMPILED, UNFIT, UNRENDE
 OUTCOMES = (FINE, UNFIT, UNCOMPILED, REFUSED, UNRENDERED)
 
 AT_RUN_TIME: Mapping[str, str] = {
+    "TG-A3": "a shuffle names lanes of a warp that are not there: undefined (PTX ISA)",
     "TG-A4": "setmaxnreg by part of a warp group: undefined (PTX ISA)",
     "TG-A5": "the launch fails",
     "TG-C5": "the tensor map is refused at the first call",
@@ -77,10 +78,15 @@ class Tally:
                 found[code][row["outcome"]] += 1
         return dict(sorted(found.items()))
 
-    def agreement(self, *what: str, accepted: bool = True) -> tuple[int, int]:
-        """How many samples have every fact of these kinds as predicted, of how many that show one."""
+    def agreement(self, *what: str, accepted: bool = True, unseen: bool = False) -> tuple[int, int]:
+        """How many samples have every fact of these kinds as predicted, of how many that show one.
+
+        ``unseen``: of those alone that the estimate of registers was not made with.
+        """
         right = total = 0
         for row in self.accepted if accepted else self.rows:
+            if unseen and row.get("seen"):
+                continue
             facts = [fact for fact in row["facts"] if fact["what"] in what]
             total += bool(facts)
             right += bool(facts) and all(fact["predicted"] == fact["observed"] for fact in facts)
