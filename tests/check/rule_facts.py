@@ -218,6 +218,11 @@ FACTS: list[Fact] = [
     Fact("G2", "gemm", holds=None),
     Fact("G2", "gemm", GFX942, holds=None),
     # Bandwidth
+    Fact("I3", "gemm", holds=None),
+    Fact(
+        "I3", MLA, {"schedule": "plain", "tile": {"num_split": 2, "stages": 1}, **GFX942}
+    ),  # the combine has no product
+    Fact("J1", "gemm", {"tile": {**SMALL, "stages": 1}, **GFX942}, holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "stages": "drop"}, **SM_80}, holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_K": 64, "stages": 3}, **SM_80}, False, "with 2, two fit"),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_K": 128, "stages": 2}, **SM_80}),
@@ -225,6 +230,10 @@ FACTS: list[Fact] = [
     Fact("J8", "gemm", {"tile": {"stages": 4}}, holds=None),
     Fact("J8", "row_norm", holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_M": "N // 32", "stages": 3}, **SM_80}, holds=None),
+    Fact("J10", "gemm", holds=None),
+    Fact("J10", "row_norm", GFX942, holds=None),
+    Fact("J10", "row_norm", norm(256, BLOCK_C=256, BLOCK_M=1, threads=32, blocks_per_sm=32)),
+    Fact("J10", "row_norm", norm(256, BLOCK_C=256, BLOCK_M=1, threads=32, blocks_per_sm=33), False),
     Fact("J9", MLA, {"schedule": "plain", "tile": {"num_split": 4}}, count=2),
     Fact("J9", "row_norm", count=4),
     Fact("J9", "gemm", {"dims": {"M": {"dynamic": True, "max": 16_896}, "N": {"values": [256]}}}),

@@ -9,96 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.check.random_specs import decodes, gemms, norms
 from tilegen.check import tally
 from tilegen.check.checker import check
 from tilegen.check.domain import domain_over
 from tilegen.check.examples import to_toml
 from tilegen.check.rule import catalogue, rules
 from tilegen.spec import Severity, SpecError, load_bytes, render_text
-
-DTYPES = ["float16", "bfloat16", "float32", "int8", "float8_e4m3fn"]
-SIZES = st.one_of(st.integers(1, 600), st.sampled_from([8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 272, 320, 512]))
-EXPRESSIONS = st.sampled_from(
-    ["N // 64", "K // (N - 4096)", "min(128, N)", "65536 // N", "N % 192", "max(16, K % 100)"]
-)
-TARGETS = st.lists(
-    st.sampled_from(["sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a", "gfx942"]),
-    min_size=1,
-    max_size=2,
-    unique=True,
-)
-
-
-@st.composite
-def dims(draw: st.DrawFn) -> dict[str, object]:
-    kind = draw(st.sampled_from(["values", "range", "dynamic", "also"]))
-    if kind == "values":
-        return {"values": draw(st.lists(st.integers(1, 9000), min_size=1, max_size=3, unique=True))}
-    if kind == "also":
-        return {"also": draw(st.sampled_from(["N % 64 == 0 and N <= 4096", "N > 7 and N < 99"])), "max": 4096}
-    low = draw(st.integers(1, 300))
-    found: dict[str, object] = {
-        "min": low,
-        "max": low + draw(st.integers(0, 100_000)),
-        "multiple_of": draw(st.integers(1, 3)),
-    }
-    return found | ({"dynamic": True} if kind == "dynamic" else {})
-
-
-@st.composite
-def gemms(draw: st.DrawFn) -> bytes:
-    dtype = draw(st.sampled_from(DTYPES))
-    n = draw(dims())
-    k = draw(dims())
-    k.pop("also", None)
-    value = st.one_of(SIZES, EXPRESSIONS)
-    tile: dict[str, object] = {name: draw(value) for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")}
-    tile |= {"threads": draw(st.one_of(st.sampled_from([32, 64, 100, 128, 256, 384, 512, 1024]), SIZES))}
-    tile |= {"stages": draw(st.integers(1, 9)), "policy": draw(st.sampled_from(["square", "full_row", "full_col"]))}
-    for name in draw(st.sets(st.sampled_from(list(tile)))):
-        del tile[name]
-    return to_toml(
-        {
-            "kernel": "random",
-            "family": "gemm",
-            "dims": {"M": {"dynamic": True, "max": draw(st.integers(1, 2**34))}, "N": n, "K": k or {"values": [64]}},
-            "tensors": {
-                "a": {"shape": draw(st.sampled_from(["M K", "K M"])), "dtype": dtype},
-                "b": {
-                    "shape": draw(st.sampled_from(["K N", "N K"])),
-                    "dtype": draw(st.sampled_from(["same_as(a)", "float16"])),
-                },
-                "c": {"shape": "M N", "dtype": draw(st.sampled_from(["float16", "float32", "int32"]))},
-            },
-            "compute": {"accum": draw(st.sampled_from(["float32", "float16", "int32", "bfloat16"])), "c": "acc"},
-            "tile": tile,
-            "target": {arch: {} for arch in draw(TARGETS)},
-        }
-    ).encode()
-
-
-@st.composite
-def norms(draw: st.DrawFn) -> bytes:
-    tile: dict[str, object] = {"BLOCK_C": draw(SIZES), "BLOCK_M": draw(SIZES), "threads": draw(SIZES)}
-    for name in draw(st.sets(st.sampled_from(list(tile)))):
-        del tile[name]
-    c = draw(dims())
-    c = {key: str(value).replace("N", "C") if key == "also" else value for key, value in c.items()}
-    c.pop("dynamic", None)
-    return to_toml(
-        {
-            "kernel": "random",
-            "family": "row_norm",
-            "dims": {"M": {"dynamic": True, "max": 2**20}, "C": c},
-            "tensors": {
-                "x": {"shape": "M C", "dtype": draw(st.sampled_from(["float16", "float32"]))},
-                "y": {"shape": "M C", "dtype": "same_as(x)"},
-            },
-            "compute": {"norm": "rms", "eps": draw(st.sampled_from([0.0, 1e-5])), "accum": "float32", "y": "x * rstd"},
-            "tile": tile,
-            "target": {arch: {} for arch in draw(TARGETS)},
-        }
-    ).encode()
 
 
 def said(spec: bytes) -> str:
@@ -115,6 +32,12 @@ SETTINGS = settings(max_examples=25, deadline=None, derandomize=True, suppress_h
 @SETTINGS
 @given(gemms())
 def test_a_random_gemm_is_answered_and_answered_the_same_again(spec: bytes) -> None:
+    assert said(spec) == said(spec)
+
+
+@settings(SETTINGS, max_examples=8)
+@given(decodes())
+def test_a_random_decode_is_answered_and_answered_the_same_again(spec: bytes) -> None:
     assert said(spec) == said(spec)
 
 
@@ -152,8 +75,8 @@ def forgotten() -> None:
     domain_over.cache_clear()
 
 
-@settings(SETTINGS, max_examples=12)
-@given(st.one_of(gemms(), norms()), st.randoms(use_true_random=False))
+@settings(SETTINGS, max_examples=9)
+@given(st.one_of(gemms(), norms(), decodes()), st.randoms(use_true_random=False))
 def test_the_order_of_rules_changes_nothing(spec: bytes, random: Random) -> None:
     forgotten()
     before = outcome(spec)
@@ -174,8 +97,8 @@ def planned(spec: bytes) -> bool:
         return False
 
 
-@settings(SETTINGS, max_examples=10)
-@given(st.one_of(gemms(), norms()), st.one_of(gemms(), norms()))
+@settings(SETTINGS, max_examples=8)
+@given(st.one_of(gemms(), norms(), decodes()), st.one_of(gemms(), norms(), decodes()))
 def test_what_was_checked_before_changes_nothing(spec: bytes, other: bytes) -> None:
     forgotten()
     alone = said(spec)

@@ -67,7 +67,7 @@ REPORTS: list[tuple[str, str, dict[str, Any], str | None, str]] = [
         "K x 2 B = 8200 B, not a multiple of 16",
     ),
     (
-        "cutlass#1840: 256 x 208 spills",
+        "cutlass#1840, #2219: 256 x 208 spills",
         "gemm",
         {"tile": {"BLOCK_M": 256, "BLOCK_N": 224, "threads": 256, "policy": "full_row", "stages": 2}},
         "TG-D16",
@@ -79,6 +79,20 @@ REPORTS: list[tuple[str, str, dict[str, Any], str | None, str]] = [
         {"dims": {"M": {"dynamic": True, "max": 8_388_481}}},
         "TG-A5",
         "65536, allowed are 1 to 65535",
+    ),
+    (
+        "fla#172: 10923 x 6 blocks in y",
+        "gemm",
+        {"dims": {"M": {"dynamic": True, "max": 10_923 * 6 * 128}}},
+        "TG-A5",
+        "65536, allowed are 1 to 65535",
+    ),
+    (
+        "DeepSpeed#1239: 32 x 2048 sequences in z",
+        "attention/mla_decode",
+        {"schedule": "plain", "dims": {"B": {"dynamic": True, "max": 32 * 2048}}, "tile": {"num_split": 2}},
+        "TG-A5",
+        "grid.z = B = 65536, allowed are 1 to 65535",
     ),
     (
         "flashinfer#2655: MLA does not fit the shared memory of sm_120",
@@ -113,7 +127,7 @@ REPORTS: list[tuple[str, str, dict[str, Any], str | None, str]] = [
         "4096 registers a thread",
     ),
     (
-        "tilelang#330: products of dims beyond int32 are promoted, a single dim is not",
+        "tilelang#330, #390, #2560: products of dims beyond int32 are promoted, a single dim is not",
         "row_norm",
         {"dims": {"M": {"dynamic": True, "max": 2**31}}},
         "TG-H2",

@@ -43,38 +43,48 @@ def demand_of(tables, arch, **changes) -> Demand:
         table[last] = value
     instance = next(iter(instances(load_bytes(to_toml(tables).encode(), "sample.toml"), arch)))
     plan = instance.plan()
-    demand = demands(plan, plan.kernels[0])[0]
-    return replace(demand, held={name: evaluate(count, instance.dims) for name, count in demand.held.items()})
+    demand = demands(plan, plan.kernels[0], lambda size: int(evaluate(size, instance.dims)))[0]
+    held = {name: evaluate(count, instance.dims) for name, count in demand.held.items()}
+    return replace(demand, held=held, converted=evaluate(demand.converted, instance.dims))
 
 
 def test_copies_in_even_shares_keep_no_addresses():
     # 64 x 128 over 128 threads: 16 vectors a row, 8 rows a round. The operands of a 64 x 64 warp tile are 32 registers.
-    assert demand_of(GEMM, "sm_80").beside == 32 + 16
+    assert demand_of(GEMM, "sm_80").beside == 32 + 24
 
 
 def test_each_access_of_a_copy_in_uneven_shares_keeps_its_address():
     # 160 columns are 20 vectors a row, which 128 threads do not share evenly: 10 accesses of 4 registers a thread.
     demand = demand_of(GEMM, "sm_80", tile__BLOCK_N=160)
-    assert demand.beside == (64 + 80) // 4 + 16 + 10 * 4
+    assert demand.beside == (64 + 80) // 4 + 24 + 10 * 4
 
 
 def test_producers_copy_with_registers_of_their_own():
     assert demand_of(GEMM, "sm_90a", tile__BLOCK_N=160).beside == 26
 
 
-def test_partial_tiles_are_in_flight_beside_the_accumulators_they_are_added_to():
-    tile = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "stages": 4, "threads": 256, "STORE_N": 128}
+def test_what_does_not_go_by_cp_async_passes_through_registers_a_batch_at_a_time():
+    # Rows of b that start anywhere leave 64 scalars a thread, in even shares.
+    odd = demand_of(GEMM, "sm_80", dims__N__values=[4095])
+    assert odd.beside == 32 + 24 + 16
+    few = {"BLOCK_M": 128, "BLOCK_N": 8, "BLOCK_K": 64, "threads": 128, "stages": 2}
+    assert demand_of(GEMM, "sm_80", dims__N__values=[4095], tile=few).beside == (32 + 8) // 4 + 24 + 4
+
+
+def test_a_batch_of_partial_tiles_is_in_flight_beside_the_accumulators():
+    tile = {"BLOCK_M": 64, "BLOCK_N": 192, "BLOCK_K": 64, "stages": 4, "threads": 128, "STORE_N": 96}
     demand = demand_of(GEMM, "sm_90a", schedule="stream_k", tile=tile)
-    assert (demand.total, demand.beside) == (64, 26 + 64)
+    assert (demand.total, demand.beside, demand.available) == (96, 26 + 64, 255)
 
 
-def test_what_the_epilogue_reads_is_in_flight_with_partial_tiles():
-    tile = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "stages": 4, "threads": 256, "STORE_N": 128}
+def test_where_registers_are_reallocated_the_loads_of_the_epilogue_are_in_flight_together():
     residual = {"shape": "M N", "dtype": "float16"}
-    demand = demand_of(
-        GEMM, "sm_90a", schedule="stream_k", tile=tile, tensors__residual=residual, compute__c="acc + residual"
-    )
-    assert demand.beside == 26 + 64 + 32
+    reads = {"tensors__residual": residual, "compute__c": "acc + residual"}
+    tile = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "stages": 4, "threads": 256, "STORE_N": 128}
+    assert demand_of(GEMM, "sm_90a", schedule="stream_k", tile=tile, **reads).beside == 26 + 64 + 32
+    assert demand_of(GEMM, "sm_90a", tile__threads=256, **reads).beside == 26 + 32
+    # One warp group of consumers has as much from the launch.
+    assert demand_of(GEMM, "sm_90a", **reads).beside == 26
 
 
 def test_one_warp_group_of_consumers_reallocates_only_where_tilelang_does_it():
@@ -94,6 +104,20 @@ def test_a_row_that_is_read_again_stays_converted_to_the_dtype_of_the_sum():
     layer = {"compute__norm": "layer", "compute__y": "(x - mean) * rstd"}
     assert demand_of(NORM, "sm_80", **layer).total == 8 * 1024 // 128
     assert demand_of(NORM, "sm_80", **layer, compute__accum="float64").total == 2 * 8 * 1024 // 128
+
+
+def test_a_row_that_sum_and_result_convert_alike_stays_converted_but_for_some():
+    assert demand_of(NORM, "sm_80").converted == 8 * 1024 // 128 - 16
+    assert demand_of(NORM, "sm_80", tensors__x__dtype="float32", tile__BLOCK_C=512).converted == 0
+    assert demand_of(NORM, "sm_80", compute__norm="layer", compute__y="(x - mean) * rstd").converted == 0
+
+
+def test_a_row_spills_by_what_it_holds_or_by_what_it_converts():
+    assert demand_of(NORM, "sm_80").fits is True
+    few = demand_of(NORM, "sm_80", tile__BLOCK_M=32, dims__C__values=[1024])
+    assert (few.total, few.converted) == (128, 240)
+    assert few.fits is True
+    assert demand_of(NORM, "sm_80", tile__BLOCK_M=36).fits is False
 
 
 def test_eight_bits_stay_converted():

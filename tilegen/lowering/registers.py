@@ -25,13 +25,23 @@ starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 ROW_OVERHEAD = 16
 """Registers that a row norm needs beside what it holds where it has few."""
 
-MMA_ADDRESSING = 16
+CONVERTED_AGAIN = 16
+"""Values of a row of 16 bits that ptxas converts again rather than hold: of 255 registers 256 values do not spill, 280 do;
+of 168, 176 do not."""
+
+MMA_ADDRESSING = 24
 """Registers that a loop of mma.sync needs beside accumulators, operands and the addresses of uneven copies, by which it
 was seen to spill or not."""
 
 ADDRESS_REGISTERS = 4
 """Registers of one access of a copy that shares no address with others: 64 bits in global memory, an offset in shared
 memory, and its predicate."""
+
+COPY_BATCH = 16
+"""Registers of plain copies in flight through a loop of products; ptxas has more where there is room."""
+
+LOAD_BATCH = 64
+"""The same of the partial tiles that are added to an accumulator."""
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,17 @@
 * The product itself: a WGMMA reads shared memory and needs little; mma.sync holds the operands of a K step.
 * Addresses of tiles that the computing threads copy in the loop. Where the vectors of a row share out evenly among the
   threads, every access of a thread lies a constant apart from the first, and one address serves all. Where they do not,
-  each access has a row and a column of its own, which do not change from step to step: ptxas keeps them all.
-* What a workspace gives back: a kernel that adds partial tiles to its accumulators has their loads in flight together,
-  and those of its epilogue with them.
+  each access has a row and a column of its own, which do not change from step to step: ptxas keeps them all. What does not
+  go by cp.async passes through registers, a batch of loads at a time.
+* Loads beside the accumulators: the partial tiles of a workspace, a batch at a time too. Where registers are reallocated
+  upwards, ptxas has the loads of an epilogue in flight together, as if there were room.
 
 Sizes that hang on dims are taken at their best: rows of whole vectors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,13 @@ from tilegen.expr import free_names
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.registers import (
     ADDRESS_REGISTERS,
+    COPY_BATCH,
+    LOAD_BATCH,
     MMA_ADDRESSING,
     REGISTER_BYTES,
     WGMMA_OVERHEAD,
+    consumer_registers,
+    launch_limit,
     mma_operand_registers,
 )
 from tilegen.lowering.vector import shared_vector_bytes
@@ -31,7 +36,7 @@ from tilegen.plan.model import Copy, Elementwise, Gemm, KernelPlan, LoopKind, Sc
 
 if TYPE_CHECKING:
     from tilegen.expr import Size
-    from tilegen.plan.model import Loop, TilePlan
+    from tilegen.plan.model import TilePlan
 
 Number = Callable[["Size"], int | None]
 
@@ -41,7 +46,7 @@ def beside_accumulators(plan: TilePlan, kernel: KernelPlan, number: Number = who
     product = _product(plan, kernel, number)
     if product is None:
         return None
-    return product + sum(_addresses(plan, kernel, number)) + sum(_in_flight(kernel, number))
+    return product + _copies(plan, kernel, number) + _in_flight(plan, kernel, number)
 
 
 def _product(plan: TilePlan, kernel: KernelPlan, number: Number) -> int | None:
@@ -58,11 +63,12 @@ def _product(plan: TilePlan, kernel: KernelPlan, number: Number) -> int | None:
     return max(found, default=None)
 
 
-def _addresses(plan: TilePlan, kernel: KernelPlan, number: Number) -> Iterator[int]:
-    """Of each tile that is copied in uneven shares: registers that its accesses keep through the loop."""
+def _copies(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:
+    """Of the tiles that threads copy in a loop: addresses of uneven shares, and a batch of what passes through registers."""
     threads = number(kernel.launch.threads)
     if not threads or number(kernel.launch.producer_threads) != 0:
-        return  # producers copy, with registers of their own
+        return 0  # producers copy, with registers of their own
+    addresses = passing = 0
     for copy, loops in kernel.find(Copy):
         if not loops or copy.explicit_tma or copy.only_where is False:
             continue
@@ -72,9 +78,13 @@ def _addresses(plan: TilePlan, kernel: KernelPlan, number: Number) -> Iterator[i
             continue
         width = _vector_bytes(plan, copy, rows, columns, source.itemsize, threads, number)
         lanes = columns * source.itemsize // width
+        accesses = -(-rows * columns * source.itemsize // (width * threads))
         if threads % lanes and lanes % threads:
-            accesses = -(-rows * columns * source.itemsize // (width * threads))
-            yield accesses * (ADDRESS_REGISTERS + _passing(plan, loops, width))
+            addresses += accesses * ADDRESS_REGISTERS
+        pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
+        if not (pipelined and width in plan.target.copy.cp_async_bytes):
+            passing += accesses * max(width // REGISTER_BYTES, 1)
+    return addresses + min(passing, COPY_BATCH)
 
 
 def _vector_bytes(
@@ -86,28 +96,29 @@ def _vector_bytes(
     return shared_vector_bytes(rows, columns, pitch, itemsize, threads, plan.target)
 
 
-def _passing(plan: TilePlan, loops: tuple[Loop, ...], width: int) -> int:
-    """Registers that one access passes through on its way: none with cp.async."""
-    pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
-    asynchronous = pipelined and width in plan.target.copy.cp_async_bytes
-    return 0 if asynchronous else max(width // REGISTER_BYTES, 1)
-
-
-def _in_flight(kernel: KernelPlan, number: Number) -> Iterator[int]:
-    """Of each tile that is loaded beside partial ones: its registers in a thread."""
+def _in_flight(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:
+    """Registers of tiles that are read into accumulators, while they are on their way."""
     copies = (copy for copy, _ in kernel.find(Copy) if kernel.buffer(copy.src).scope is Scope.FRAGMENT)
     workspaces = {copy.dst for copy in copies if kernel.buffer(copy.dst).scope is Scope.GLOBAL}
-    loops = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.FRAGMENT]
-    if not workspaces & {name for op in loops for name in op.reads}:
-        return
-    for op in loops:
-        owners = kernel.buffer(op.writes).owners
-        threads = number(kernel.launch.threads if owners is None else owners)
-        extents = [number(extent) for extent in op.extents]
-        known = [extent for extent in extents if extent is not None]
-        if not threads or len(known) < len(extents):
+    partial = others = 0
+    for op, _ in kernel.find(Elementwise):
+        target = kernel.buffer(op.writes)
+        threads = number(kernel.launch.threads if target.owners is None else target.owners)
+        extents = [extent for extent in map(number, op.extents) if extent is not None]
+        if target.scope is not Scope.FRAGMENT or not threads or len(extents) < len(op.extents):
             continue
         for name in op.reads:
             buffer = kernel.buffer(name)
             if buffer.scope is Scope.GLOBAL and len(buffer.shape) > 1:
-                yield -(-prod(known) * buffer.itemsize // (threads * REGISTER_BYTES))
+                held = -(-prod(extents) * buffer.itemsize // (threads * REGISTER_BYTES))
+                partial, others = (partial + held, others) if name in workspaces else (partial, others + held)
+    return partial + others if _reallocated_upwards(plan, kernel, number) else min(partial, LOAD_BATCH)
+
+
+def _reallocated_upwards(plan: TilePlan, kernel: KernelPlan, number: Number) -> bool:
+    """Whether the computing threads are given more registers than the launch gives every thread."""
+    threads, producers = number(kernel.launch.threads), number(kernel.launch.producer_threads)
+    if not threads or not producers:
+        return False
+    given = consumer_registers(plan.target, threads // (plan.target.launch.warp_group_size or threads))
+    return given is not None and given > launch_limit(plan.target, threads + producers)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilegen.expr import Size, add, ceil_div, maximum, multiply
-from tilegen.lowering.registers import launch_limit, register_budget, row_overhead
+from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximum, multiply
+from tilegen.lowering.registers import CONVERTED_AGAIN, launch_limit, register_budget, row_overhead
 from tilegen.plan.instruction import whole
 from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
 from tilegen.plan.overhead import Number, beside_accumulators
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Demand:
     """32-bit registers of a thread: fragments that live at once by name, about what is needed beside them, and how many
-    there are.
+    there are. ``converted``: what a row of 16 bits comes to where it stays converted; 0 where there is none.
     """
 
     held: Mapping[str, Size]
     beside: int
     available: int
+    converted: Size = 0
 
     @property
     def total(self) -> Size:
@@ -34,8 +35,14 @@ class Demand:
     @property
     def needed(self) -> int | None:
         """All that a thread would like to have; None where a size depends on dims."""
-        total = self.total
-        return total + self.beside if isinstance(total, int) else None
+        needed = maximum(add(self.total, self.beside), self.converted)
+        return needed if isinstance(needed, int) else None
+
+    @property
+    def fits(self) -> Condition:
+        """That nothing spills."""
+        held = at_most(self.total, self.available - self.beside)
+        return held if self.converted == 0 else all_of(held, at_most(self.converted, self.available))
 
 
 def demands(plan: TilePlan, kernel: KernelPlan, number: Number = whole) -> list[Demand]:
@@ -79,11 +86,24 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     fragments = [*rows, *(buffer for buffer in kernel.scope(Scope.FRAGMENT) if buffer.shape in widths)]
     if not fragments or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
         return
-    # More blocks than the threads of an SM allow are a hint that ptxas leaves aside.
-    possible = threads * blocks <= plan.target.launch.max_threads_per_sm
+    # More blocks than an SM can have are a hint that ptxas leaves aside.
+    launch = plan.target.launch
+    possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
-    yield Demand(counts, row_overhead(available), available)
+    converted = _converted(kernel, rows[0], counts[rows[0].name]) if rows else 0
+    yield Demand(counts, row_overhead(available), available, converted)
+
+
+def _converted(kernel: KernelPlan, row: Buffer, held: Size) -> Size:
+    """Registers of a row that the sum and the result convert alike: ptxas holds what comes out, but for some that it
+    converts again.
+    """
+    wide = REGISTER_BYTES // row.itemsize
+    again = any(loops for copy, loops in kernel.find(Copy) if copy.dst == row.name)
+    if wide <= 1 or again or _wider(kernel, row) > 1:
+        return 0  # loaded again for the result, or counted as converted already
+    return add(multiply(held, wide), -CONVERTED_AGAIN)
 
 
 def _row_registers(kernel: KernelPlan, buffer: Buffer) -> Size:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.check.rules.copies import tma_loads, tma_stores
-from tilegen.expr import all_of, at_least, divides, free_names, multiply, substitute, to_text
+from tilegen.expr import all_of, at_least, at_most, divides, free_names, multiply, substitute, to_text
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
 from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Scope
@@ -49,6 +49,7 @@ def bank_conflicts(plan: TilePlan) -> Iterator[Obligation]:
                 at=buffer.at,
                 label=f"{layout.title}: 8 rows of 16 bytes meet {ways} times in one bank",
                 parameter=parameter_of(buffer.at),
+                related=tuple(key for key in buffer.decided_by[:-1] if key != "tile.stages"),
             )
 
 
@@ -72,21 +73,22 @@ def vector_width(plan: TilePlan) -> Iterator[Obligation]:
     loads = [(kernel.buffer(copy.src), copy) for kernel in plan.kernels for copy, _ in kernel.loads]
     stores = [(kernel.buffer(copy.dst), copy) for kernel in plan.kernels for copy, _ in kernel.stores]
     others = [(tensor, copy) for tensor, copy in loads + stores if copy not in by_tma]
-    wide = plan.target.copy.vector_bytes if others else 0
     for tensor, copy in others:
+        wide = plan.target.copy.vector_bytes
         pitch, columns, item = copy.row_pitch, copy.extents[-1], tensor.itemsize
         assert pitch is not None  # one side of the copy is global
         yield Obligation(
             all_of(divides(wide, multiply(pitch, item)), divides(wide, multiply(columns, item))),
             at=tensor.at,
             label=text_of(
-                lambda values, t, p, c: (
+                lambda values, t, p, c, wide: (
                     f"rows of `{t.name}` are {text_at(p, values)} x {t.itemsize} B apart and the tile takes "
                     f"{text_at(c, values)} x {t.itemsize} B of each: no multiple of {wide}"
                 ),
                 tensor,
                 pitch,
                 columns,
+                wide,
             ),
             help=(f"pad the rows of `{tensor.name}` to a multiple of {wide // item} elements",),
         )
@@ -106,7 +108,7 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         return
     for kernel in plan.kernels:
         loop = next((loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED), None)
-        if loop is None or plan.target.kind != "cuda":
+        if loop is None:
             continue
         registers = _held_registers(plan, kernel)
         if kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):
@@ -150,6 +152,36 @@ def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -
     assert isinstance(threads, int)
     static = static_shared_bytes(kernel)
     return occupancy(plan.target, threads=threads, shared_bytes=dynamic + static, registers=registers)
+
+
+@rule(
+    "J10",
+    "resident-blocks",
+    sentence="as many blocks as registers are to leave room for can be on one SM at once",
+    source="CUDA Programming Guide, launch bounds and table of compute capabilities; ptxas 13.0",
+    severity=Severity.NOTE,
+    today="ptxas leaves the wish aside, and takes as many registers as it likes",
+)
+def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
+    blocks, launch = plan.tiles.get("blocks_per_sm"), plan.target.launch
+    if blocks is None or plan.target.kind != "cuda":
+        return
+    for kernel in plan.kernels:
+        threads = multiply(kernel.launch.threads, blocks)
+        yield Obligation(
+            all_of(at_most(threads, launch.max_threads_per_sm), at_most(blocks, launch.max_blocks_per_sm)),
+            at="tile.blocks_per_sm",
+            label=text_of(
+                lambda values, blocks, threads: (
+                    f"{text_at(blocks, values)} blocks are {text_at(threads, values)} threads; an SM of {plan.target.name} "
+                    f"has {launch.max_threads_per_sm} threads and {launch.max_blocks_per_sm} blocks"
+                ),
+                blocks,
+                threads,
+            ),
+            parameter="blocks_per_sm",
+            related=("tile.threads",),
+        )
 
 
 @rule(

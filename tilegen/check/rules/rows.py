@@ -80,13 +80,9 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
             beside = any(b.shape == buffer.shape[1:] for b in kernel.scope(Scope.FRAGMENT))
 
             pitch = next(
-                (
-                    copy.row_pitch
-                    for copy, _ in kernel.find(Copy)
-                    if kernel.buffer(copy.dst).shape == buffer.shape and copy.row_pitch is not None
-                ),
-                buffer.shape[1],
+                copy.row_pitch for copy, _ in kernel.find(Copy) if kernel.buffer(copy.dst).shape == buffer.shape
             )
+            assert pitch is not None  # one side of the copy is global
 
             def lowers(
                 rows: int,
@@ -180,7 +176,7 @@ def _whole_sweeps(rows: RowPass) -> Iterator[Obligation]:
         ),
         parameter=parameter_of(at),
         related=("tile.threads",),
-        help=("BLOCK_C must be a multiple of threads times the elements of 16 bytes",),
+        help=(f"BLOCK_C must be a multiple of {to_text(sweep)}",),
     )
 
 
@@ -297,19 +293,21 @@ def row_registers(plan: TilePlan) -> Iterator[Obligation]:
             held = [kernel.buffer(name) for name in demand.held]
             keys = held[0].decided_by or ("tile",)
             yield Obligation(
-                at_most(demand.total, demand.available - demand.beside),
+                demand.fits,
                 at=keys[0],
                 label=text_of(_row_arithmetic, held, demand),
                 parameter=parameter_of(keys[0]),
                 related=(*keys[1:], "tile.threads"),
+                help=('schedule = "two_pass" holds a chunk of a row at a time',) if plan.schedule == "one_pass" else (),
             )
 
 
 def _row_arithmetic(values: Mapping[str, int], held: list[Buffer], demand: Demand) -> str:
     return (
         "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in held)
-        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed, "
-        f"and there are {demand.available}"
+        + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed"
+        + (f", or {text_at(demand.converted, values)} in all converted to float32" if demand.converted != 0 else "")
+        + f", and there are {demand.available}"
     )
 
 

@@ -40,8 +40,8 @@ def grid_rank(plan: TilePlan) -> Iterator[Obligation]:
     sentence="TMA moves a tile of at most five axes into a buffer of the tensor's own dtype",
     source="CUDA driver API, cuTensorMapEncodeTiled: tensorRank; tilelang src/cuda/op/copy_analysis.cc",
     severity=Severity.ERROR,
-    today="TileLang stops with `TMA is not available`, without saying why",
-    of_family=True,
+    today="an explicit copy stops with `TMA is not available`, without saying why; a store falls back to plain ones, and what "
+    "was rounded to the buffer's dtype is converted again",
 )
 def tma_rank_and_dtype(plan: TilePlan) -> Iterator[Obligation]:
     transfers = [(kernel, copy) for kernel, copy, _ in tma_loads(plan)] + list(tma_stores(plan))
@@ -54,6 +54,7 @@ def tma_rank_and_dtype(plan: TilePlan) -> Iterator[Obligation]:
             at=f"tensors.{tensor.name}",
             label=f"`{copy.src}` is {source.dtype}, `{copy.dst}` {destination.dtype}; `{tensor.name}` has "
             f"{len(tensor.shape)} axes",
+            help=(f"give `{tensor.name}` the dtype of the other tensors, or use another schedule",),
         )
 
 
