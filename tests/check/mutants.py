@@ -70,6 +70,12 @@ def mutants(file: Path) -> Iterator[Mutant]:
                 undo()
 
 
+def original(file: Path) -> Mutant:
+    """A file of rules as it is, as the mutant that changes nothing."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return Mutant(file.name, 0, "nothing", tree, frozenset().union(*_rules_of_functions(tree).values()))
+
+
 def _rules_of_functions(tree: ast.Module) -> dict[str, frozenset[str]]:
     """Which rules of the file reach each function, by the names that it and its callers mention."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

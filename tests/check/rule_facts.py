@@ -218,6 +218,11 @@ FACTS: list[Fact] = [
     Fact("G2", "gemm", holds=None),
     Fact("G2", "gemm", GFX942, holds=None),
     # Bandwidth
+    Fact("I3", "gemm", holds=None),
+    Fact(
+        "I3", MLA, {"schedule": "plain", "tile": {"num_split": 2, "stages": 1}, **GFX942}
+    ),  # the combine has no product
+    Fact("J1", "gemm", {"tile": {**SMALL, "stages": 1}, **GFX942}, holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "stages": "drop"}, **SM_80}, holds=None),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_K": 64, "stages": 3}, **SM_80}, False, "with 2, two fit"),
     Fact("J8", "gemm", {"tile": {**SMALL, "BLOCK_K": 128, "stages": 2}, **SM_80}),

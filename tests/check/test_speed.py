@@ -38,7 +38,7 @@ def unit() -> float:
 
 
 CALLS = 3_200_000
-"""Python calls that checking thirty specs for seven targets may make: 1.2 s of one core (3.05 million were counted), so
+"""Python calls that checking thirty specs for seven targets may make: 1.2 s of one core (2.9 million were counted), so
 0.6 s on two, beside 0.7 s of imports. Calls are counted, for seconds depend on what else the machine does."""
 
 

@@ -82,7 +82,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, path: Path) -> Counter[str]:
         return replace(rule, obligations=obligations)
 
     counted = tuple(counting(rule) for rule in rules())
-    monkeypatch.setattr("tilegen.check.tally.rules", lambda: counted)
+    monkeypatch.setattr("tilegen.check.checker.rules", lambda: counted)
     tally(load(path))
     return counts
 

@@ -60,14 +60,15 @@ def test_thirty_changed_on_seven_chips_take_so_many_calls(tmp_path: Path) -> Non
     texts = {path.name: path.read_text() for path in seven_chips.write(tmp_path)}
     edits = {
         "gemm": ("stages = 3", "stages = 2"),
-        "norm": ("use = 512 }", "use = 1024 }"),
-        "decode": ("BLOCK_N = 32", "BLOCK_N = 16"),
+        "norm": ("use = 256", "use = 128"),
+        "decode": ("BLOCK_N = 32", "BLOCK_N = 64"),
     }
+    # The wider ones of decode are over the shared memory of some chips, so that mends are looked for.
 
     def edited(name: str, text: str) -> str:
         return text.replace(*edits[name.partition("_")[0]])
 
-    assert calls((name, text, edited(name, text)) for name, text in texts.items()) < 16_000_000
+    assert calls((name, text, edited(name, text)) for name, text in texts.items()) < 14_000_000
 
 
 def test_a_known_comparison_needs_neither_sympy_nor_the_checker(tmp_path: Path) -> None:

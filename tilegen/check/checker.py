@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
 from tilegen.check.findings import findings
+from tilegen.check.program import Programs
 from tilegen.check.prover import Status, prove
 from tilegen.check.result import Result, dtype_text, without_consequences
 from tilegen.check.rule import Rule, rules, spec_rules
-from tilegen.check.tally import Programs, Tally
+from tilegen.check.tally import Tally
 from tilegen.plan.build import dtype_bindings, plan_of
 from tilegen.plan.cases import cases, sharer
 from tilegen.plan.model import Case, TilePlan
@@ -88,9 +89,9 @@ def tally(spec: Spec) -> Tally:
     for result in settle_spec(spec):
         found.add(result)
     if not found.open:
-        domain, programs = domain_of(spec), Programs(found)
+        domain, programs = domain_of(spec), Programs(rules())
         for plan in plans(spec):
-            programs.settle(in_roles(plan), domain.restricted(plan.case.condition))
+            found.settle(programs, in_roles(plan), domain.restricted(plan.case.condition))
             found.cases.add((plan.target.name, plan.case.condition))
             found.plans += 1
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.expr import Size, compile_closure, free_names, to_text
+from tilegen.expr import Size, compile_closure, free_names, is_symbolic, to_text
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def value_at(size: Size, values: Mapping[str, int]) -> Size:
 
 def divisors(expression: Any) -> list[Any]:
     """The divisors in an expression that are not plain numbers, innermost first."""
-    if not hasattr(expression, "free_symbols"):
+    if not is_symbolic(expression):
         return []
     found = [divisor for part in expression.args for divisor in divisors(part)]
     if type(expression).__name__ in ("FloorDiv", "CeilDiv", "Mod") and not expression.args[1].is_Integer:

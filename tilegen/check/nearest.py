@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
+from tilegen.check.program import Programs
 from tilegen.check.prover import prove
 from tilegen.check.rule import Obligation, Rule, rules
 from tilegen.plan.build import dtype_bindings, plan_of
@@ -195,15 +196,21 @@ class _Search:
     def _legal(self, values: Mapping[str, int]) -> bool:
         """Whether nothing is broken with these values, but for what they may break or leave."""
         left: frozenset[str] = frozenset.intersection(*(self.others.get(name, frozenset()) for name in values))
+        programs = Programs(self.rules)
         try:
-            return all(
-                rule.id in (left if (obligation.severity or rule.severity) is Severity.ERROR else self.slow)
-                for plan, region in self._plans(values)
-                for rule in self.rules
-                for obligation in _broken(plan, rule, region)
-            )
+            for plan, region in self._plans(values):
+                for rule, settled in programs.settle(plan, region)[1]:
+                    broken = {
+                        obligation.severity or rule.severity for obligation, outcome in settled if not outcome.proved
+                    }
+                    if any(rule.id not in (left if severity is Severity.ERROR else self.slow) for severity in broken):
+                        # The next candidate is likely to fall to the same rule.
+                        self.rules.remove(rule)
+                        self.rules.insert(0, rule)
+                        return False
         except (ZeroDivisionError, ValueError):
             return False  # there is no such plan
+        return True
 
     def _plans(self, values: Mapping[str, int]) -> Iterator[tuple[TilePlan, Domain]]:
         """Every plan that ``values`` give in the place of the finding's own, with the domain that it holds in."""

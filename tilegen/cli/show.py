@@ -176,11 +176,11 @@ def _as_json(number: int, plan: TilePlan, results: list[Result]) -> dict[str, An
 
 
 def _claim(claim: Any) -> str:
-    from tilegen.expr import to_text
+    from tilegen.expr import is_symbolic, to_text
 
     if isinstance(claim, bool):
         return str(claim)
-    return to_text(claim) if hasattr(claim, "free_symbols") else "for every point: a fact of the lowering model"
+    return to_text(claim) if is_symbolic(claim) else "for every point: a fact of the lowering model"
 
 
 def _draw(plan: TilePlan, buffer: str, output: Path | None) -> None:

@@ -32,6 +32,12 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
+def is_symbolic(value: Any) -> bool:
+    """Whether a value is an expression or condition of sympy's, not a plain number, bool or word."""
+    # An attribute of the class: to ask for `free_symbols` gathers them, over the whole expression each time.
+    return hasattr(value, "is_Symbol")
+
+
 def native(value: Any) -> Any:
     """sympy constants as Python ints and bools; everything else as it is."""
     if isinstance(value, (int, bool)):

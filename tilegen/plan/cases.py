@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.domain import domain_over
 from tilegen.check.prover import satisfiable
-from tilegen.expr import all_of, free_names, negate, substitute
+from tilegen.expr import all_of, free_names, is_symbolic, negate, substitute
 from tilegen.plan.model import Case
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def evaluation_order(values: Mapping[str, TileValue]) -> list[str]:
 
 
 def _mentions(expression: Any) -> frozenset[str]:
-    return free_names(expression) if hasattr(expression, "free_symbols") else frozenset()
+    return free_names(expression) if is_symbolic(expression) else frozenset()
 
 
 @lru_cache(maxsize=4096)
@@ -112,7 +112,7 @@ def _extend(case: Case, names: list[str], values: Mapping[str, TileValue], spec:
         when = True if rule.when is None else substitute(rule.when, case.tiles)
         condition = all_of(case.condition, passed, when)
         if _reachable(condition, spec.dims):
-            use = substitute(rule.use, case.tiles) if hasattr(rule.use, "free_symbols") else rule.use
+            use = substitute(rule.use, case.tiles) if is_symbolic(rule.use) else rule.use
             guard = all_of(case.guard, when)
             grown = Case(condition, {**case.tiles, name: use}, {**case.chosen, name: index}, guard)
             yield from _extend(grown, rest, values, spec)

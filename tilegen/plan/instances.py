@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import compile_closure, evaluate, free_names, substitute
+from tilegen.expr import compile_closure, evaluate, free_names, is_symbolic, substitute
 from tilegen.families.family import family_of
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
@@ -37,8 +37,7 @@ class Instance:
     @cached_property
     def tiles(self) -> dict[str, Any]:
         return {
-            name: evaluate(value, self.dims) if hasattr(value, "free_symbols") else value
-            for name, value in self.case.tiles.items()
+            name: evaluate(value, self.dims) if is_symbolic(value) else value for name, value in self.case.tiles.items()
         }
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from tilegen.expr import evaluate
+from tilegen.expr import evaluate, is_symbolic
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.occupancy import occupancy
 from tilegen.lowering.registers import launch_limit
@@ -111,7 +111,7 @@ def condition_words(condition: Any) -> str:
 
 def plain_value(value: Any, known: Mapping[str, int]) -> Any:
     """A tile value as a number, a word or a small text; one that asks for what is not known is left as text."""
-    if hasattr(value, "free_symbols"):
+    if is_symbolic(value):
         try:
             return int(evaluate(value, known))
         except (KeyError, ValueError, TypeError):
@@ -125,7 +125,7 @@ def plain_value(value: Any, known: Mapping[str, int]) -> Any:
 
 def _launch(plan: TilePlan, kernel: KernelPlan, known: Mapping[str, int]) -> LaunchBudget:
     def at(size: Any) -> int:
-        return int(evaluate(size, known)) if hasattr(size, "free_symbols") else int(size)
+        return int(evaluate(size, known)) if is_symbolic(size) else int(size)
 
     threads = at(kernel.launch.block_threads)
     dynamic, static = at(shared_bytes(kernel, plan.target)), static_shared_bytes(kernel)

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Collection
 from typing import Any
 
+from tilegen.expr import is_symbolic
 from tilegen.spec import document as doc
 from tilegen.spec.diagnostic import SpecError
 from tilegen.spec.keys import Key
@@ -114,7 +115,7 @@ def _constant(reader: Reader, path: doc.Path, value: TileValue | None) -> Any:
     if value is None:
         return None
     use = value.rules[0].use
-    if len(value.rules) > 1 or value.rules[0].when is not None or hasattr(use, "free_symbols"):
+    if len(value.rules) > 1 or value.rules[0].when is not None or is_symbolic(use):
         help = "one number, word or boolean; another shape class is another [[winner]]"
         reader.error("lock-not-constant", "a value of a winner is fixed", path, help=help)
         return None

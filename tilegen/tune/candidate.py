@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.domain import domain_of
 from tilegen.check.prover import prove
 from tilegen.check.rule import rules
-from tilegen.expr import evaluate, parse_condition
+from tilegen.expr import evaluate, is_symbolic, parse_condition
 from tilegen.lowering.occupancy import occupancy
 from tilegen.plan.build import complete_case, dtype_bindings, plan_of
 from tilegen.plan.cases import cases
@@ -109,7 +109,7 @@ def _candidate(goal: Goal, given: Mapping[str, Any]) -> Candidate:
     search = import_module(f"tilegen.families.{goal.spec.family}.search")
     full = complete_case(goal.spec, goal.arch, goal.dtypes, Case(True, given, {}))
     env, known = _env(goal), goal.spec.section.tile
-    values = {n: evaluate(v, env) if hasattr(v, "free_symbols") else v for n, v in full.tiles.items()}
+    values = {n: evaluate(v, env) if is_symbolic(v) else v for n, v in full.tiles.items()}
     tiles = {n: values[n] for n in ("schedule", *known) if values.get(n) is not None}
     plan = plan_of(goal.spec, goal.arch, goal.dtypes, Case(True, tiles, {}))
     work = search.work(plan, goal.dims, goal.part, resident_blocks(plan, goal))
@@ -126,7 +126,7 @@ def resident_blocks(plan: TilePlan, goal: Goal) -> int:
     env = _env(goal)
 
     def number(size: Any) -> int:
-        return int(evaluate(size, env)) if hasattr(size, "free_symbols") else int(size)
+        return int(evaluate(size, env)) if is_symbolic(size) else int(size)
 
     found = []
     for kernel in plan.kernels:

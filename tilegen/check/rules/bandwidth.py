@@ -73,21 +73,22 @@ def vector_width(plan: TilePlan) -> Iterator[Obligation]:
     loads = [(kernel.buffer(copy.src), copy) for kernel in plan.kernels for copy, _ in kernel.loads]
     stores = [(kernel.buffer(copy.dst), copy) for kernel in plan.kernels for copy, _ in kernel.stores]
     others = [(tensor, copy) for tensor, copy in loads + stores if copy not in by_tma]
-    wide = plan.target.copy.vector_bytes if others else 0
     for tensor, copy in others:
+        wide = plan.target.copy.vector_bytes
         pitch, columns, item = copy.row_pitch, copy.extents[-1], tensor.itemsize
         assert pitch is not None  # one side of the copy is global
         yield Obligation(
             all_of(divides(wide, multiply(pitch, item)), divides(wide, multiply(columns, item))),
             at=tensor.at,
             label=text_of(
-                lambda values, t, p, c: (
+                lambda values, t, p, c, wide: (
                     f"rows of `{t.name}` are {text_at(p, values)} x {t.itemsize} B apart and the tile takes "
                     f"{text_at(c, values)} x {t.itemsize} B of each: no multiple of {wide}"
                 ),
                 tensor,
                 pitch,
                 columns,
+                wide,
             ),
             help=(f"pad the rows of `{tensor.name}` to a multiple of {wide // item} elements",),
         )
@@ -107,7 +108,7 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
         return
     for kernel in plan.kernels:
         loop = next((loop for loop in kernel.loops() if loop.kind is LoopKind.PIPELINED), None)
-        if loop is None or plan.target.kind != "cuda":
+        if loop is None:
             continue
         registers = _held_registers(plan, kernel)
         if kernel.launch.producer_threads or registers is None or not isinstance(loop.stages, int):

@@ -80,16 +80,19 @@ def whole_warps(plan: TilePlan) -> Iterator[Obligation]:
 )
 def whole_warp_groups(plan: TilePlan) -> Iterator[Obligation]:
     specialised = [kernel.launch for kernel in plan.kernels if kernel.launch.producer_threads]
-    group = plan.target.launch.warp_group_size if specialised else 0
-    for launch in specialised if group else ():
+    for launch in specialised:
+        group = plan.target.launch.warp_group_size
+        if not group:
+            continue
         yield Obligation(
             divides(group, launch.threads),
             at="tile.threads",
             label=text_of(
-                lambda values, t: (
+                lambda values, t, group: (
                     f"{text_at(t, values)} consumer threads are no multiple of the {group} of a warp group"
                 ),
                 launch.threads,
+                group,
             ),
             parameter="threads",
         )

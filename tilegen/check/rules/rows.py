@@ -80,13 +80,9 @@ def row_reductions(plan: TilePlan) -> Iterator[Obligation]:
             beside = any(b.shape == buffer.shape[1:] for b in kernel.scope(Scope.FRAGMENT))
 
             pitch = next(
-                (
-                    copy.row_pitch
-                    for copy, _ in kernel.find(Copy)
-                    if kernel.buffer(copy.dst).shape == buffer.shape and copy.row_pitch is not None
-                ),
-                buffer.shape[1],
+                copy.row_pitch for copy, _ in kernel.find(Copy) if kernel.buffer(copy.dst).shape == buffer.shape
             )
+            assert pitch is not None  # one side of the copy is global
 
             def lowers(
                 rows: int,

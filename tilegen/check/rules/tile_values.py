@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.claim import divisors, text_at
 from tilegen.check.domain import Domain
 from tilegen.check.rule import Obligation, spec_rule, text_of
-from tilegen.expr import Range, any_of, at_least, compare, substitute, to_text
+from tilegen.expr import Range, any_of, at_least, compare, is_symbolic, substitute, to_text
 from tilegen.plan.cases import cases, cases_before, evaluation_order
 from tilegen.plan.model import Case
 
@@ -103,7 +103,7 @@ def tile_values_positive(spec: Spec, arch: str) -> Iterator[Obligation]:
     # The values of a winner are constants, and the lock admits none below 1.
     for case in (case for case in cases(spec, arch) if case.winner is None):
         for name, use in case.tiles.items():
-            if isinstance(use, (bool, str)) or not (isinstance(use, int) or hasattr(use, "free_symbols")):
+            if isinstance(use, (bool, str)) or not (isinstance(use, int) or is_symbolic(use)):
                 continue
             yield _positive(name, use, case.chosen[name], values[name].rules, case)
 

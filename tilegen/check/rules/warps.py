@@ -83,23 +83,24 @@ def register_reallocation(plan: TilePlan) -> Iterator[Obligation]:
         for kernel in plan.kernels
         if kernel.launch.producer_threads and LoopKind.PIPELINED in {loop.kind for loop in kernel.loops()}
     ]
-    group = plan.target.launch.warp_group_size if specialised else 0
-    if not group or plan.target.register_reallocation is None:
-        return
     for kernel in specialised:
+        group = plan.target.launch.warp_group_size
+        if not group:
+            continue
 
-        def known(threads: int) -> bool:
+        def known(threads: int, group: int = group) -> bool:
             return consumer_registers(plan.target, threads // group) is not None
 
         yield Obligation(
             pointwise(known, kernel.launch.threads),
             at="tile.threads",
             label=text_of(
-                lambda values, t: (
+                lambda values, t, group: (
                     f"{text_at(t, values)} consumer threads are {text_at(t // group, values)} warp groups; "
                     "registers are reallocated for 1, 2 and 3"
                 ),
                 kernel.launch.threads,
+                group,
             ),
             parameter="threads",
         )

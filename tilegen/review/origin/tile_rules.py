@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tilegen.emit.rendering import cases_by_arch
-from tilegen.expr import free_names
+from tilegen.expr import free_names, is_symbolic
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case
@@ -117,7 +117,7 @@ def _with_mentions(spec: Spec, arch: str, case: Case, names: list[str], part: st
         if name not in spec.tile_for(arch) or case.chosen.get(name, -1) < 0:
             continue
         expression = getattr(_rule(spec, arch, name, case), part)
-        mentioned = free_names(expression) if hasattr(expression, "free_symbols") else frozenset()
+        mentioned = free_names(expression) if is_symbolic(expression) else frozenset()
         fresh = [other for other in sorted(mentioned) if other in spec.tile_for(arch) and other not in found]
         found += fresh
         pending += fresh if part == "use" else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen import __version__
 from tilegen.check.checker import settle, spec_findings
 from tilegen.check.findings import findings
-from tilegen.expr import multiply, to_text
+from tilegen.expr import is_symbolic, multiply, to_text
 from tilegen.plan.model import Gemm, KernelPlan, Loop, LoopKind, Scope
 from tilegen.review.page.banks import BankPicture, bank_pictures
 from tilegen.review.page.listing import Listing, listing
@@ -228,7 +228,7 @@ def to_text_of(value: Any) -> str:
     """A tile value as text: a number, an expression, a word, or a swizzle."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) or hasattr(value, "free_symbols"):
+    if isinstance(value, int) or is_symbolic(value):
         return to_text(value)
     if hasattr(value, "panel"):
         return f"panels of {value.panel}, by {value.order}"

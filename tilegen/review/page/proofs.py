@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.findings import located
 from tilegen.check.prover import Status
-from tilegen.expr import to_text
+from tilegen.expr import is_symbolic, to_text
 from tilegen.review.page.spans import spans
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _row(spec: Spec, views: list[View], entries: list[tuple[View, Result]], allo
 def _claim_text(claim: Any) -> str:
     if isinstance(claim, bool):
         return "arithmetic on the tile values"
-    return to_text(claim) if hasattr(claim, "free_symbols") else "a fact of the lowering model, at every point"
+    return to_text(claim) if is_symbolic(claim) else "a fact of the lowering model, at every point"
 
 
 def where(views: list[View], found: list[View]) -> str:
