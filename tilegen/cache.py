@@ -46,15 +46,16 @@ def write(kind: str, key: str, value: Any) -> None:
 
 
 @cache
-def package_digest(parts: tuple[str, ...] = ()) -> str:
+def package_digest(parts: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> str:
     """sha256 over the sources of tilegen itself, or of some of its packages: what one state of the code found is never
-    used by another.
+    used by another. ``without``: packages inside them that are left out.
     """
     root = Path(__file__).parent
+    left_out = [str(root / part) for part in without]
     hasher = hashlib.sha256()
     for start in [root / part for part in parts] or [root]:
         for folder, folders, names in os.walk(start):
-            folders.sort()
+            folders[:] = sorted(name for name in folders if os.path.join(folder, name) not in left_out)
             for name in sorted(names):
                 if name.endswith((".py", ".jinja", ".toml")):
                     file = os.path.join(folder, name)
