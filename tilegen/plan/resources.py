@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Size, add, ceil_div, maximum, minimum, multiply, substitute
-from tilegen.lowering.shared_memory import SharedBuffer, dynamic_bytes
+from tilegen.lowering.shared_memory import ARENA_ALIGNMENT, SharedBuffer, dynamic_bytes
 from tilegen.lowering.shared_memory import static_bytes as barrier_bytes
 from tilegen.plan.model import Buffer, KernelPlan, Scope
 
@@ -25,7 +25,7 @@ def shared_bytes(kernel: KernelPlan, target: Target) -> Size:
     """
     buffers = kernel.scope(Scope.SHARED)
     if all(isinstance(buffer.nbytes, int) for buffer in buffers):
-        return dynamic_bytes(_lives(kernel))
+        return dynamic_bytes(_lives(kernel, target))
     totals = [add(*(buffer.nbytes for buffer in buffers if buffer.name in group)) for group in _groups(kernel)]
     return maximum(*totals)
 
@@ -63,8 +63,13 @@ def _groups(kernel: KernelPlan) -> tuple[tuple[str, ...], ...]:
     ) or ((),)
 
 
-def _lives(kernel: KernelPlan) -> list[SharedBuffer]:
+def alignment_of(buffer: Buffer, target: Target) -> int:
+    """Of a shared buffer in bytes: only TMA and WGMMA ask for more than the allocator's own."""
+    return buffer.alignment if target.tma is not None else ARENA_ALIGNMENT
+
+
+def _lives(kernel: KernelPlan, target: Target) -> list[SharedBuffer]:
     return [
-        SharedBuffer(buffer.name, buffer.nbytes, *buffer.life, alignment=buffer.alignment)
+        SharedBuffer(buffer.name, buffer.nbytes, *buffer.life, alignment=alignment_of(buffer, target))
         for buffer in kernel.scope(Scope.SHARED)
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tilegen.lowering.occupancy import occupancy
 from tilegen.lowering.shared_memory import SharedBuffer, arena
 from tilegen.plan.model import KernelPlan, Scope
-from tilegen.plan.resources import static_shared_bytes
+from tilegen.plan.resources import alignment_of, static_shared_bytes
 
 if TYPE_CHECKING:
     from tilegen.review.page.sized import SizedPlan
@@ -57,7 +57,7 @@ def shared_bar(sized: SizedPlan, kernel: KernelPlan, tones: dict[str, int]) -> S
     if any(size is None for size in sizes.values()) or threads is None:
         return None
     placed = arena(
-        SharedBuffer(buffer.name, sizes[buffer.name] or 0, *buffer.life, alignment=buffer.alignment)
+        SharedBuffer(buffer.name, sizes[buffer.name] or 0, *buffer.life, alignment=alignment_of(buffer, target))
         for buffer in kernel.scope(Scope.SHARED)
     )
     static = static_shared_bytes(kernel)
