@@ -14,10 +14,10 @@ check: $(SETUP)  ## What CI asks of a tree: every instance lowered, every byte a
 	$(MAKE) lint
 
 test: $(SETUP)  ## The suite, the golden tests of generated/ included. GPU tests skip where there is no GPU.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" --durations=15
 
 sweep: $(SETUP)  ## The slow tests: lowering sweeps over many kernels, and the wheel in a fresh environment.
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not nightly"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not nightly" --durations=15
 
 nightly: $(SETUP)  ## What takes too long for every change: a kill at every write, fresh environments, wide interpreter runs.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m nightly

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.check.random_specs import decodes, gemms, norms
-from tilegen.check import tally
+from tilegen.check import checker
 from tilegen.check.checker import check
 from tilegen.check.domain import domain_over
 from tilegen.check.examples import to_toml
@@ -84,7 +84,7 @@ def test_the_order_of_rules_changes_nothing(spec: bytes, random: Random) -> None
     random.shuffle(shuffled)
     forgotten()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tally, "rules", lambda: asked.append(1) or tuple(shuffled))
+        patch.setattr(checker, "rules", lambda: asked.append(1) or tuple(shuffled))
         assert outcome(spec) == before
     assert asked or not planned(spec)
 
