@@ -35,6 +35,7 @@ def test_every_excuse_is_of_one_mutant_that_lives() -> None:
     assert sorted(filter(None, map(excuse, judged().living))) == sorted(why for _, why in EQUIVALENT.values())
 
 
+@pytest.mark.slow
 def test_every_function_of_the_rules_is_reached_by_a_rule_of_its_own_file() -> None:
     """A mutant is asked of the rules of its own file: one of none would live unseen."""
     unreached = [

@@ -188,6 +188,7 @@ def test_misuse_is_one_clear_line_and_exit_code_2(project, monkeypatch, argument
     assert says in result.output
 
 
+@pytest.mark.slow
 def test_every_instance_can_be_lowered_and_the_tree_stays_the_same(project):
     spec = project / "specs" / "row_scale.toml"
     spec.write_text(SPEC.replace("values = [64]", "values = [64, 96]"))
@@ -198,6 +199,7 @@ def test_every_instance_can_be_lowered_and_the_tree_stays_the_same(project):
     assert len(facts["lowering"]) == 1
 
 
+@pytest.mark.slow
 def test_one_target_alone_keeps_the_facts_of_the_others_or_says_why_not(project):
     spec = project / "specs" / "row_scale.toml"
     spec.write_text(SPEC + "[target.sm_86]\n")

@@ -163,6 +163,7 @@ def test_check_prints_json_for_other_programs(project, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_one_target_alone_is_printed_again_and_its_golden_tests_pass(project, tmp_path):
     kernels = tmp_path / "repository" / "kernels"
     project.tilegen("vendor", kernels, "--kernels", "row_scale", "--targets", "sm_86")
