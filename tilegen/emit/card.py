@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tilegen.emit import format as layout
 from tilegen.expr import to_text
 from tilegen.lowering.occupancy import occupancy
 from tilegen.plan.model import Scope
@@ -31,7 +31,7 @@ WIDTH = 110
 def wrapped(line: str) -> list[str]:
     """A line of a card in pieces of at most 110 columns, the later ones indented."""
     indent = " " * (len(line) - len(line.lstrip()) + 8)
-    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return layout.wrapped(line, WIDTH, indent)
 
 
 def size_text(size: Size) -> str:

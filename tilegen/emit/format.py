@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 WIDTH = 120
 
 
+def wrapped(text: str, width: int = WIDTH, indent: str = "") -> list[str]:
+    """A sentence in as many lines as it needs, the later ones indented; a path in it is not broken."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
 def filled(text: str) -> str:
-    """A sentence of a docstring over as many lines as it needs; a path in it is not broken."""
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    """The same as one text."""
+    return "\n".join(wrapped(text))
 
 
 def tuple_text(items: Sequence[str]) -> str:

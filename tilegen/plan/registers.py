@@ -33,10 +33,9 @@ class Demand:
         return add(*self.held.values())
 
     @property
-    def needed(self) -> int | None:
-        """All that a thread would like to have; None where a size depends on dims."""
-        needed = maximum(add(self.total, self.beside), self.converted)
-        return needed if isinstance(needed, int) else None
+    def needed(self) -> Size:
+        """All that a thread would like to have."""
+        return maximum(add(self.total, self.beside), self.converted)
 
     @property
     def fits(self) -> Condition:

@@ -183,10 +183,7 @@ def _paths(plan: TilePlan, kernel: KernelPlan, at: Any) -> list[tuple[Gemm, Gemm
 
 def _registers(plan: TilePlan, kernel: KernelPlan, at: Any) -> tuple[int | None, int]:
     """Registers that a computing thread needs, as rules D16 and F9 reckon them, and those it may have."""
-    found = [
-        (max(at(demand.total) + demand.beside, at(demand.converted)), demand.available)
-        for demand in demands(plan, kernel, at)
-    ]
+    found = [(at(demand.needed), demand.available) for demand in demands(plan, kernel, at)]
     if not found:
         return None, launch_limit(plan.target, at(kernel.launch.block_threads))
     return max(found, key=lambda pair: pair[0] - pair[1])

@@ -89,10 +89,7 @@ def _registers(plan: TilePlan, kernel: KernelPlan, dims: Mapping[str, int]) -> d
     def at(size: Size) -> int:
         return int(evaluate(size, dims))
 
-    known = [
-        (max(at(demand.total) + demand.beside, at(demand.converted)), demand.available)
-        for demand in demands(plan, kernel, at)
-    ]
+    known = [(at(demand.needed), demand.available) for demand in demands(plan, kernel, at)]
     return {
         "registers": max((min(needed, available) for needed, available in known), default=None),
         "spills": any(needed > available for needed, available in known) if known else None,

@@ -128,7 +128,7 @@ def second_block(plan: TilePlan) -> Iterator[Obligation]:
 def _held_registers(plan: TilePlan, kernel: KernelPlan) -> int | None:
     """Registers that a thread of a kernel of products needs, about; None where sizes depend on dims or it has none."""
     needed = [demand.needed for demand in accumulator_demands(plan, kernel)]
-    known = [count for count in needed if count is not None]
+    known = [count for count in needed if isinstance(count, int)]
     return min(max(known), plan.target.registers.per_thread) if known and len(known) == len(needed) else None
 
 
