@@ -6,7 +6,6 @@ Text that a reader sees, and what stands in a rule's header, is not mutated.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +41,10 @@ CALLS = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """``path`` leads from the module to the node; ``what`` is the change; ``rules`` are those that it may concern."""
+    """``path`` leads from the module to the node; ``what`` is the change; ``rules`` are those that it may concern.
+
+    The tree is the file's own, changed in place: it is this mutant's until the next one is asked for.
+    """
 
     file: str
     line: int
@@ -66,7 +68,7 @@ def mutants(file: Path) -> Iterator[Mutant]:
             continue
         for node in nodes:
             for what, undo in _changes(node):
-                yield Mutant(file.name, getattr(node, "lineno", 0), what, copy.deepcopy(tree), concerned)
+                yield Mutant(file.name, getattr(node, "lineno", 0), what, tree, concerned)
                 undo()
 
 

@@ -25,6 +25,15 @@ def test_nineteen_of_twenty_mutants_are_killed_as_the_page_says() -> None:
     assert _counts(page(judged())) == _counts(PAGE.read_text(encoding="utf-8"))
 
 
+def test_the_page_names_as_many_mutants_as_the_rules_have() -> None:
+    """An edit of a rule tells in seconds that the page must be written anew; what is killed takes the slow test."""
+    named = {
+        file: int(count) for file, count in re.findall(r"^\| (\w+\.py) \| (\d+) \|", PAGE.read_text("utf-8"), re.M)
+    }
+    counted = {file.name: sum(1 for _ in mutants(file)) for file in FOLDER.glob("*.py")}
+    assert named == {file: count for file, count in counted.items() if count}
+
+
 def _counts(text: str) -> list[str]:
     """What was killed of how many, file by file; the lines of those that live move with every edit."""
     return re.findall(r"^\*\*.*\*\*$|^\| \w+\.py \|.*$", text, re.M)
