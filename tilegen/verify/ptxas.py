@@ -112,9 +112,9 @@ _KERNEL = re.compile(r"\b\w+_kernel(?:_\d+)?\b(?=\s*\()")
 
 def _part(found: PtxasFacts, mark: str) -> PtxasFacts:
     """What is said of the kernels whose names end in a mark, with their own names."""
-    kernels = (replace(k, name=k.name.removesuffix(mark)) for k in found.kernels if k.name.endswith(mark))
+    kernels = [replace(k, name=k.name.removesuffix(mark)) for k in found.kernels if k.name.endswith(mark)]
     warnings = tuple(w.replace(mark, "") for w in found.warnings if re.search(mark + r"\b", w))
-    return replace(found, kernels=tuple(kernels), warnings=warnings)
+    return replace(found, kernels=tuple(sorted(kernels, key=lambda k: k.name)), warnings=warnings)
 
 
 def nvcc() -> str | None:
