@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -112,33 +112,40 @@ def verify(
     found: dict[str, dict[str, Any]] = _stored("observed", by_key)
     for key in found:
         progress(by_key[key].name)
+    output_keys = {kernel: cache.digest("outputs", *reference.content) for kernel, reference in references.items()}
+    outputs = _stored("outputs", output_keys.values())
     groups = _groups([(key, job) for key, job in by_key.items() if key not in found], workers)
-    output_keys = {cache.digest("outputs", *reference.content): kernel for kernel, reference in references.items()}
-    outputs = _stored("outputs", output_keys)
-    if groups or outputs.keys() != output_keys.keys():
-        with pool(max(1, min(workers, len(groups)))) as executor:
-            observing = {executor.submit(observe, *_task(group)): group for group in groups}
-            computing = {
-                executor.submit(reference_outputs, *references[kernel].content): key
-                for key, kernel in output_keys.items()
-                if key not in outputs
-            }
-            for future in as_completed(observing):
-                for (key, job), observed in zip(observing[future], future.result(), strict=True):
-                    found[key] = observed
-                    cache.write("observed", key, observed)
-                    progress(job.name)
-            for done in as_completed(computing):
-                outputs[computing[done]] = {name: content.hex() for name, content in done.result().items()}
-                cache.write("outputs", computing[done], outputs[computing[done]])
+    unknown = {key: references[kernel] for kernel, key in output_keys.items() if key not in outputs}
+    if groups or unknown:
+        for kind, key, value in _done(groups, unknown, workers):
+            cache.write(kind, key, value)
+            if kind == "observed":
+                found[key] = value
+                progress(by_key[key].name)
+            else:
+                outputs[key] = value
     compared = [
         Verified(job, found[key], tuple(disagreements(expected(job.instance), found[key])))
         for key, job in zip(keys, ordered, strict=True)
     ]
     return compared, {
         kernel: {name: bytes.fromhex(content) for name, content in outputs[key].items()}
-        for key, kernel in output_keys.items()
+        for kernel, key in output_keys.items()
     }
+
+
+def _done(
+    groups: list[list[tuple[str, Job]]], references: Mapping[str, Reference], workers: int
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What the workers find, as entries of the cache: kind, key and value."""
+    with pool(max(1, min(workers, len(groups)))) as executor:
+        observing = {executor.submit(observe, *_task(group)): group for group in groups}
+        computing = {executor.submit(reference_outputs, *r.content): key for key, r in references.items()}
+        for future in as_completed(observing):
+            for (key, _), observed in zip(observing[future], future.result(), strict=True):
+                yield "observed", key, observed
+        for done in as_completed(computing):
+            yield "outputs", computing[done], {name: content.hex() for name, content in done.result().items()}
 
 
 def _stored(kind: str, keys: Iterable[str]) -> dict[str, Any]:
