@@ -79,7 +79,7 @@ def command(
 
         try:
             html.mkdir(parents=True, exist_ok=True)
-            for name, page in comparison_pages(old, new, specs, generated):
+            for name, page in comparison_pages(old, new, specs, generated, found):
                 write(html / name, page)
                 click.echo(f"{html / name}: {len(page.encode()):,} bytes", err=True)
         except OSError as error:

@@ -191,6 +191,11 @@ class Lock(_Value):
 
     _document: Document = PrivateAttr()
 
+    @property
+    def text(self) -> str:
+        """The file as it was read."""
+        return self._document.text
+
 
 class Spec(_Value):
     """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file.
