@@ -73,6 +73,7 @@ def test_a_known_verdict_needs_neither_sympy_nor_the_checker(tmp_path: Path) -> 
         for _ in range(2)
     ]
     assert "sympy" in said[0]
+    assert "pydantic" not in said[0]
     assert said[1].splitlines()[-1] == "[]"
 
 
