@@ -90,5 +90,13 @@ def test_text_of_a_spec_stays_text(text: str) -> None:
     assert "@s" not in bare
 
 
+def test_an_error_leads_with_its_place_and_its_arithmetic() -> None:
+    change = Change(
+        Level.ERROR, "rule", "TG-B1 refuted", details=("64 x 3 = 192\ntogether 192 B, 9 over", "m"), line=26
+    )
+    shown = as_markdown(SpecDiff("a", "b", (KernelDiff("k", "specs/k.toml", Status.CHANGED, changes=(change,)),)))
+    assert "> - **k**: TG-B1 refuted (specs/k.toml:26): 64 x 3 = 192; together 192 B, 9 over\n" in shown
+
+
 def test_nothing_lost_is_said() -> None:
     assert "Nothing was lost" in as_markdown(SpecDiff("a", "b", (kernel("x"),)))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--html",
     metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write a page with both states of each kernel whose spec changed into this folder.",
+    help="Write a page with both states of each kernel whose spec or lock changed into this folder.",
 )
 @click.option("--source", is_flag=True, help="Show the changes of the generated code too (text).")
 @click.option(

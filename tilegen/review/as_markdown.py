@@ -73,12 +73,21 @@ def _lead(found: SpecDiff, measure: Measure) -> Iterator[str]:
         yield ""
         yield f"> [!{box}]"
         for kernel, change in entries[: measure.lead]:
-            yield f"> - **{_inline(kernel.kernel)}**: {_inline(change.text)}{_where(change)}"
+            place = f" ({_inline(change.file or kernel.path)}:{change.line})" if change.line else ""
+            yield f"> - **{_inline(kernel.kernel)}**: {_inline(change.text)}{_where(change)}{place}{_reason(change)}"
         if len(entries) > measure.lead:
             yield f"> - and {len(entries) - measure.lead} more below"
     if found.kernels and not any(found.count(level) for level in (Level.ERROR, Level.WARNING)):
         yield ""
         yield "Nothing was lost: no proof, no tolerance, no occupancy, no instruction, no shape."
+
+
+def _reason(change: Change) -> str:
+    """The arithmetic of an error, in its line."""
+    if change.level is not Level.ERROR or not change.details:
+        return ""
+    text = "; ".join(change.details[0].split("\n"))
+    return f": {_inline(text if len(text) <= 240 else text[:237] + '...')}"
 
 
 def _where(change: Change) -> str:
@@ -129,7 +138,8 @@ def _kernel(kernel: KernelDiff, measure: Measure) -> Iterator[str]:
 
 
 def _change(change: Change, measure: Measure) -> Iterator[str]:
-    line = f", line {change.line}" if change.line else ""
+    of = f" of {_inline(change.file)}" if change.file else ""
+    line = f", line {change.line}{of}" if change.line else ""
     yield f"- {MARK[change.level]} **{change.subject}**{line}: {_inline(change.text)}{_where(change)}"
     lines = [part for text in change.details for part in text.split("\n")]
     for text in lines[: measure.details]:

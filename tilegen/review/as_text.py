@@ -27,7 +27,7 @@ def as_text(found: SpecDiff, *, color: bool = False, source: bool = False) -> st
 def summary_line(found: SpecDiff) -> str:
     """``main → working tree: 2 kernels changed, 1 added, 27 unchanged; 1 error, 3 warnings``."""
     parts: list[str] = []
-    for status in (Status.CHANGED, Status.RENAMED, Status.ADDED, Status.REMOVED):
+    for status in (Status.CHANGED, Status.RENAMED, Status.MOVED, Status.ADDED, Status.REMOVED):
         count = sum(kernel.status is status for kernel in found.kernels)
         if count:
             noun = ("" if parts else " kernel") if count == 1 else ("" if parts else " kernels")
@@ -60,7 +60,7 @@ def _kernel(kernel: KernelDiff, paint: Paint, source: bool) -> Iterator[str]:
 
 def _change(change: Change, path: str, paint: Paint) -> Iterator[str]:
     where = f"  [{change.where}]" if change.where else ""
-    place = f"  ({path}:{change.line})" if change.line else ""
+    place = f"  ({change.file or path}:{change.line})" if change.line else ""
     text = paint(change.text, STYLE[change.level]) if change.level is Level.ERROR else change.text
     yield f"  {paint(f'{change.level.value:<7}', STYLE[change.level])} {change.subject:<14} {text}{where}{place}"
     for line in change.details:

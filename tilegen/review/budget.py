@@ -128,7 +128,7 @@ def _launch(plan: TilePlan, kernel: KernelPlan, known: Mapping[str, int]) -> Lau
         return int(evaluate(size, known)) if is_symbolic(size) else int(size)
 
     threads = at(kernel.launch.block_threads)
-    dynamic, static = at(shared_bytes(kernel, plan.target)), static_shared_bytes(kernel)
+    dynamic, static = at(shared_bytes(kernel, plan.target)), at(static_shared_bytes(kernel))
     paths = _paths(plan, kernel, at)
     registers, limit = _registers(plan, kernel, at)
     resident = occupancy(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilegen.review.change import Change, Level
-from tilegen.review.words import number_words
+from tilegen.review.words import count_words, number_words
 
 PLACE = ("target", "when")
 """Keys that say which winner it is."""
@@ -26,7 +26,9 @@ def tuned_changes(before: bytes | None, after: bytes | None) -> Iterator[Change]
         yield Change(Level.ERROR, "tuned", f"the tuned lock cannot be read: {error}")
         return
     if after is None:
-        yield Change(Level.NOTE, "tuned", f"the tuned lock is gone, with {len(old)} winners")
+        level = Level.WARNING if any(_paid(entry) for entry in old.values()) else Level.NOTE
+        lines = tuple(f"{place}: {_words(_settings(entry))}{_ratio(entry)}" for place, entry in old.items())
+        yield Change(level, "tuned", f"the tuned lock is gone, with {count_words(len(old), 'winner')}", details=lines)
         return
     for place in dict.fromkeys((*old, *new)):
         yield from _winner(place, old.get(place), new.get(place))
@@ -76,9 +78,8 @@ def _winner(place: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | 
         text = f"new winner: {_words(_settings(new))}{_ratio(new)}"
         yield Change(Level.NOTE, "tuned", text, where=place, after=dict(new), details=_measured(new))
     elif new is None and old is not None:
-        yield Change(
-            Level.NOTE, "tuned", f"winner gone: {_words(_settings(old))}{_ratio(old)}", where=place, before=dict(old)
-        )
+        text = f"winner gone: {_words(_settings(old))}{_ratio(old)}"
+        yield Change(Level.WARNING if _paid(old) else Level.NOTE, "tuned", text, where=place, before=dict(old))
     elif old is not None and new is not None and old != new:
         yield _changed(place, old, new)
 
@@ -101,6 +102,12 @@ def _changed(place: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Chan
 
 def _words(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _paid(entry: Mapping[str, Any]) -> bool:
+    """Whether the winner was measured to be faster than the rules of the spec."""
+    ratio = entry.get("ratio")
+    return isinstance(ratio, (int, float)) and ratio > 1
 
 
 def _ratio(entry: Mapping[str, Any]) -> str:

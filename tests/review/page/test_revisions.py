@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
+from tests.review import history
 from tests.review.page.test_page import Outline
 from tilegen.cli import main
 
@@ -46,9 +46,26 @@ def test_a_spec_that_cannot_be_read_shows_why_and_a_deleted_one_is_gone(reposito
     assert "The kernel is not there." in text
 
 
-@pytest.mark.parametrize("name", ["tuned_lock_changed"])
-def test_a_kernel_whose_spec_is_the_same_has_no_page(repository: Path, tmp_path: Path, name: str) -> None:
-    assert pages(name, tmp_path / "out") == {}
+def test_a_winner_that_changed_is_drawn_with_the_tiles_of_both(repository: Path, tmp_path: Path) -> None:
+    (text,) = pages("tuned_lock_changed", tmp_path / "out").values()
+    assert "<mark>BLOCK_C 64</mark>" in text
+    assert "<mark>BLOCK_C 128</mark>" in text
+
+
+def test_a_kernel_whose_spec_is_the_same_has_no_page(repository: Path, tmp_path: Path) -> None:
+    generated = repository / "generated" / "linear_relu"
+    generated.mkdir(parents=True)
+    (generated / "kernel.py").write_text("x = 1\n")
+    result = CliRunner().invoke(main, ["diff", "--html", str(tmp_path / "out")], catch_exceptions=False)
+    assert "1 kernel changed" in result.stdout
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_two_specs_of_one_kernel_have_a_page_each(repository: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (repository / f"specs/{name}.toml").write_text(history.NORM)
+    CliRunner().invoke(main, ["diff", "--html", str(tmp_path / "out")], catch_exceptions=False)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["norm_silu-2.html", "norm_silu.html"]
 
 
 def test_a_folder_that_cannot_be_made_is_told(repository: Path) -> None:
