@@ -24,7 +24,7 @@ def read_compute(
     if model is None:
         return None
     before = len(reader.diagnostics)
-    given, keys = reader.table(("compute",), value), model.keys()
+    given, keys = reader.table(("compute",), value), model.table()
     read: dict[str, Any] = {}
     for name, entry in given.items():
         path: Path = ("compute", name)

@@ -64,7 +64,7 @@ def _default(role: TensorRole) -> str:
 
 def _compute(section: FamilySection) -> Iterator[tuple[str, ...]]:
     assert section.compute is not None
-    for name, key in section.compute.keys().items():
+    for name, key in section.compute.table().items():
         default = "required" if key.required else f"`{key.default}`"
         words = " or ".join(f"`{choice}`" for choice in key.choices)
         yield f"`{name}`", "formula" if key.names else words or "number", default, key.doc
@@ -73,7 +73,7 @@ def _compute(section: FamilySection) -> Iterator[tuple[str, ...]]:
 def _inputs(section: FamilySection) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """What each formula of the family may mention."""
     assert section.compute is not None
-    for key, names in ((name, key.names) for name, key in section.compute.keys().items()):
+    for key, names in ((name, key.names) for name, key in section.compute.table().items()):
         if names is None:
             continue
         rows = [(f"`{name}`", doc) for name, doc in names.inputs.items()]

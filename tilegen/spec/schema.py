@@ -146,7 +146,7 @@ def _tensor(doc: str, shapes: tuple[str, ...]) -> dict[str, Any]:
 
 def _compute(section: FamilySection) -> dict[str, Any]:
     assert section.compute is not None
-    table = section.compute.keys().items()
+    table = section.compute.table().items()
     properties = {name: _compute_key(key) | {"description": key.doc} for name, key in table}
     required = [name for name, key in table if key.required]
     return {"properties": properties, "required": required, "additionalProperties": False}

@@ -77,7 +77,7 @@ class Compute:
     """Base of a family's `[compute]` table, whose fields are made by `formula`, `word` and `number`."""
 
     @classmethod
-    def keys(cls) -> Mapping[str, ComputeKey]:
+    def table(cls) -> Mapping[str, ComputeKey]:
         """The keys of the table, by name."""
         return {each.name: each.metadata["key"] for each in fields(cls)}
 
@@ -157,7 +157,7 @@ class FamilySection:
     def taken_names(self) -> dict[str, str]:
         """The names that dims, tensors and scalars may not have, and what has them already."""
         taken = dict.fromkeys(self.tile, "a tile parameter")
-        for key in self.compute.keys().values() if self.compute else ():
+        for key in self.compute.table().values() if self.compute else ():
             computed = [name for name in (key.names.inputs if key.names else ()) if name not in self.tensors]
             taken |= dict.fromkeys(computed, f"a value that {self.name} computes")
         return taken
