@@ -202,7 +202,7 @@ class Lock:
     @property
     def text(self) -> str:
         """The file as it was read."""
-        return self._document.text
+        return self.document.text
 
 
 @dataclass(frozen=True, kw_only=True)
