@@ -68,6 +68,6 @@ def test_json_has_the_examples_of_every_rule() -> None:
 
 
 def test_a_line_that_is_no_generated_python_is_told_so() -> None:
-    result = CliRunner().invoke(main, ["explain", "specs/rms_silu.toml:3"])
-    assert result.exit_code == 2
-    assert "is no line of generated Python" in result.output
+    code, text = run("specs/rms_silu.toml:3")
+    assert code == 2
+    assert "is no line of generated Python" in text
