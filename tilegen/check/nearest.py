@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilegen.check.domain import Domain, domain_of
-from tilegen.check.program import Programs
+from tilegen.check.program import Programs, Proved
 from tilegen.check.prover import prove
 from tilegen.check.rule import Obligation, Rule, rules
 from tilegen.plan.build import dtype_bindings, plan_of
@@ -220,10 +220,13 @@ class _Search:
         programs = Programs(self.rules)
         try:
             for plan, region in self._plans(values):
-                for rule, settled in programs.settle(plan, region)[1]:
+                for said in programs.settle(plan, region):
+                    if isinstance(said, Proved):
+                        continue
+                    rule = said.rule
                     broken = {
-                        (rule.id, obligation.severity or rule.severity)
-                        for obligation, outcome in settled
+                        (rule.id, asked.severity or rule.severity)
+                        for asked, outcome in said.settled
                         if not outcome.proved
                     }
                     seen.broken |= broken

@@ -51,7 +51,7 @@ def compute_changes(base: Spec, head: Spec) -> Iterator[Change]:
 
 
 def _entries(spec: Spec) -> dict[str, Any]:
-    return {name: getattr(spec.compute, name) for name in type(spec.compute).model_fields}
+    return {name: getattr(spec.compute, name) for name in spec.compute.table()}
 
 
 def _text(value: Any) -> str | None:

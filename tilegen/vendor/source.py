@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
@@ -81,9 +81,7 @@ class Source:
         if {path: text.encode() for path, text in render(spec).files.items()}.items() - whole.items():
             raise SourceError(f"{self.root / name} is not what this tilegen makes of its spec: build the tree again")
         chosen = tuple(target for target in spec.targets if target.arch in kernel.targets)
-        files = {
-            path: text.encode() for path, text in render(spec.model_copy(update={"targets": chosen})).files.items()
-        }
+        files = {path: text.encode() for path, text in render(replace(spec, targets=chosen)).files.items()}
         facts = json.loads(whole["golden/facts.json"])
         facts["files"] = {path: sha256(files[path]) for path in facts["files"]}
         facts["lowering"] = [entry for entry in facts["lowering"] if entry["key"]["arch"] in kernel.targets]
