@@ -15,14 +15,13 @@ from tilegen.expr import to_text
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.partition import POLICIES, WARP_M
 from tilegen.lowering.registers import (
-    MMA_ADDRESSING,
     WGMMA_OVERHEAD,
     launch_limit,
-    mma_operand_registers,
+    mma_registers,
     register_budget,
     row_overhead,
 )
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
+from tilegen.plan.model import ITEMSIZE, Buffer, Copy, Gemm, KernelPlan, Scope
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers, shared_bytes
 
 if TYPE_CHECKING:
@@ -136,9 +135,8 @@ def _overhead(plan: TilePlan, product: Product, threads: int) -> int | None:
         return None
     if found.instruction == "wgmma":
         return WGMMA_OVERHEAD
-    return (
-        mma_operand_registers(product.rows // found.partition.m, product.columns // found.partition.n) + MMA_ADDRESSING
-    )
+    depth = gemm.k * ITEMSIZE[gemm.dtype]
+    return mma_registers(product.rows // found.partition.m, product.columns // found.partition.n, depth)
 
 
 def _count(number: int, noun: str) -> str:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximum, multiply
+from tilegen.lowering.instruction import GemmPath
+from tilegen.lowering.legal import align_up
+from tilegen.lowering.partition import WARP_M
 from tilegen.lowering.registers import CONVERTED_AGAIN, launch_limit, register_budget, row_overhead
-from tilegen.plan.instruction import whole
-from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
+from tilegen.plan.instruction import path_of, whole
+from tilegen.plan.model import Copy, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.overhead import Number, beside_accumulators
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Demand:
     """32-bit registers of a thread: fragments that live at once by name, about what is needed beside them, and how many
-    there are. ``converted``: what a row of 16 bits comes to where it stays converted; 0 where there is none.
+    there are. ``converted``: what all comes to where a row stays converted to the dtype of its sum; 0 where none does.
     """
 
     held: Mapping[str, Size]
@@ -62,7 +65,25 @@ def accumulator_demands(plan: TilePlan, kernel: KernelPlan, number: Number = who
         return
     available = _available(plan, kernel, threads)
     for names in together(kernel):
-        yield Demand({name: fragment_registers(kernel, kernel.buffer(name)) for name in names}, beside, available)
+        held = {name: _kept(plan, kernel, name, number) for name in names}
+        yield Demand(held, beside, available)
+
+
+def _kept(plan: TilePlan, kernel: KernelPlan, name: str, number: Number) -> Size:
+    """Registers of an accumulator. Where it goes straight to a tensor of fewer rows than the tile has, what is left out of
+    each warp's rows is never stored, and the compiler drops it.
+    """
+    held = fragment_registers(kernel, kernel.buffer(name))
+    stores = [copy for copy, _ in kernel.find(Copy) if copy.src == name and kernel.buffer(copy.dst).scope is Scope.GLOBAL]
+    gemm = next(gemm for gemm, _ in kernel.find(Gemm) if gemm.acc == name)
+    path = path_of(plan.target, kernel, gemm, number)
+    if not stores or not isinstance(path, GemmPath) or path.instruction == "wgmma":
+        return held
+    m, there = number(gemm.m), number(kernel.buffer(stores[0].dst).shape[-2])
+    if m is None or there is None or number(stores[0].rows) != m or there >= m:
+        return held
+    rows = m // path.partition.m
+    return ceil_div(multiply(held, min(align_up(there, WARP_M), rows)), rows)
 
 
 def _available(plan: TilePlan, kernel: KernelPlan, threads: int) -> int:
@@ -90,19 +111,21 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
-    converted = _converted(kernel, rows[0], counts[rows[0].name]) if rows else 0
+    converted = _converted(kernel, rows[0], counts) if rows else 0
     yield Demand(counts, row_overhead(available), available, converted)
 
 
-def _converted(kernel: KernelPlan, row: Buffer, held: Size) -> Size:
-    """Registers of a row that the sum and the result convert alike: ptxas holds what comes out, but for some that it
-    converts again.
+def _converted(kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size]) -> Size:
+    """Registers of a row that the sum and the result convert alike, with all that is held beside it: ptxas holds what comes
+    out, in the dtype of the sum, but for some that it converts again.
     """
-    wide = REGISTER_BYTES // row.itemsize
+    sums = (kernel.buffer(reduce.dst).itemsize for reduce, _ in kernel.find(Reduce))
+    wide = max(sums, default=REGISTER_BYTES) // row.itemsize
     again = any(loops for copy, loops in kernel.find(Copy) if copy.dst == row.name)
     if wide <= 1 or again or _wider(kernel, row) > 1:
         return 0  # loaded again for the result, or counted as converted already
-    return add(multiply(held, wide), -CONVERTED_AGAIN)
+    others = (count for name, count in counts.items() if name != row.name)
+    return add(multiply(counts[row.name], wide), *others, -CONVERTED_AGAIN)
 
 
 def _row_registers(kernel: KernelPlan, buffer: Buffer) -> Size:
