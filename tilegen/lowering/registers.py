@@ -28,6 +28,9 @@ starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 ROW_OVERHEAD = 16
 """Registers that a row norm needs beside what it holds where it has few."""
 
+DOUBLE_OVERHEAD = 32
+"""Registers of a function or a division of float64: a softmax of 64 holds 122, with float32 one of 64 holds as many less."""
+
 CONVERTED_AGAIN = 16
 """Values of a row of 16 bits that ptxas converts again rather than hold: of 255 registers 256 values do not spill, 280 do;
 of 168, 176 do not."""

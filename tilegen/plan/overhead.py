@@ -89,6 +89,9 @@ def _copies(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:
     for copy, loops in kernel.find(Copy):
         if not loops or copy.explicit_tma or copy.only_where is False:
             continue
+        pipelines = [loop for loop in loops if loop.kind is LoopKind.PIPELINED]
+        if pipelines and all(number(loop.trips) == 1 for loop in pipelines):
+            continue  # no loop: all is copied before the first product
         source, destination = kernel.buffer(copy.src), kernel.buffer(copy.dst)
         rows, columns = (number(size) for size in (1, *copy.extents)[-2:])
         if (source.scope, destination.scope) != (Scope.GLOBAL, Scope.SHARED) or not rows or not columns:
@@ -98,7 +101,7 @@ def _copies(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:
         accesses = -(-rows * columns * source.itemsize // (width * threads))
         if threads % lanes and lanes % threads:
             addresses += accesses * ADDRESS_REGISTERS
-        pipelined = any(loop.kind is LoopKind.PIPELINED and loop.stages != 0 for loop in loops)
+        pipelined = any(loop.stages != 0 for loop in pipelines)
         if not (pipelined and width in plan.target.copy.cp_async_bytes):
             passing += accesses * max(width // REGISTER_BYTES, 1)
     return addresses + min(passing, COPY_BATCH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,9 +11,9 @@ from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximu
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.legal import align_up
 from tilegen.lowering.partition import WARP_M
-from tilegen.lowering.registers import CONVERTED_AGAIN, launch_limit, register_budget, row_overhead
+from tilegen.lowering.registers import CONVERTED_AGAIN, DOUBLE_OVERHEAD, launch_limit, register_budget, row_overhead
 from tilegen.plan.instruction import path_of, whole
-from tilegen.plan.model import Copy, Gemm, KernelPlan, Reduce, Scope
+from tilegen.plan.model import Copy, Elementwise, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.overhead import Number, beside_accumulators
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
@@ -111,21 +112,41 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
-    converted = _converted(kernel, rows[0], counts) if rows else 0
-    yield Demand(counts, row_overhead(available), available, converted)
+    beside = row_overhead(available) + _double(kernel)
+    yield Demand(counts, beside, available, _converted(plan, kernel, rows[0], counts, beside) if rows else 0)
 
 
-def _converted(kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size]) -> Size:
+def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size], beside: int) -> Size:
     """Registers of a row that the sum and the result convert alike, with all that is held beside it: ptxas holds what comes
-    out, in the dtype of the sum, but for some that it converts again.
+    out, twice as wide, but for some that it converts again. From 16 to 64 bits the second half of the way is made again.
+
+    Where a thread has several rows, and no barrier stands between one and the next, it goes through one after the other:
+    only one is converted at a time.
     """
-    sums = (kernel.buffer(reduce.dst).itemsize for reduce, _ in kernel.find(Reduce))
-    wide = max(sums, default=REGISTER_BYTES) // row.itemsize
     again = any(loops for copy, loops in kernel.find(Copy) if copy.dst == row.name)
-    if wide <= 1 or again or _wider(kernel, row) > 1:
-        return 0  # loaded again for the result, or counted as converted already
-    others = (count for name, count in counts.items() if name != row.name)
-    return add(multiply(counts[row.name], wide), *others, -CONVERTED_AGAIN)
+    if _accum_bytes(kernel) <= row.itemsize or again or _wider(kernel, row) > 1:
+        return 0  # as wide already, loaded again for the result, or counted as converted
+    held, others = counts[row.name], add(*(count for name, count in counts.items() if name != row.name))
+    lanes = maximum(kernel.row_passes[0].lanes, 1) if kernel.row_passes else 1
+    rows = ceil_div(multiply(row.shape[0], lanes), kernel.launch.threads)
+    if row.annotated and isinstance(lanes, int) and lanes <= plan.target.launch.warp_size and rows != 1:
+        return add(held, ceil_div(held, maximum(rows, 1)), others, beside)
+    return add(held, held, others, -CONVERTED_AGAIN)
+
+
+def _accum_bytes(kernel: KernelPlan) -> int:
+    """Of the widest statistic of a row."""
+    return max((kernel.buffer(reduce.dst).itemsize for reduce, _ in kernel.find(Reduce)), default=REGISTER_BYTES)
+
+
+def _double(kernel: KernelPlan) -> int:
+    """What functions and divisions of float64 need: each is a sequence of instructions on pairs of registers, or a call."""
+    formulas = (op.what for op, _ in kernel.find(Elementwise))
+    return DOUBLE_OVERHEAD if _accum_bytes(kernel) > REGISTER_BYTES and any(map(COMPUTES.search, formulas)) else 0
+
+
+COMPUTES = re.compile(r"/|\w\(")
+"""In the text of a formula: a division or a function."""
 
 
 def _row_registers(kernel: KernelPlan, buffer: Buffer) -> Size:
