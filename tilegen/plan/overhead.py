@@ -122,7 +122,8 @@ def _unpacked(kernel: KernelPlan, number: Number) -> int:
     targets = (kernel.buffer(op.writes) for op, _ in kernel.find(Elementwise) if len(op.reads) > 1)
     pairs = (target for target in targets if target.name in products and target.itemsize < REGISTER_BYTES)
     return max(
-        ((number(fragment_registers(kernel, pair)) or 0) * (REGISTER_BYTES // pair.itemsize) for pair in pairs), default=0
+        ((number(fragment_registers(kernel, pair)) or 0) * (REGISTER_BYTES // pair.itemsize) for pair in pairs),
+        default=0,
     )
 
 

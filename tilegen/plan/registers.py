@@ -11,10 +11,17 @@ from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximu
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.legal import align_up
 from tilegen.lowering.partition import WARP_M
-from tilegen.lowering.registers import CONVERTED_AGAIN, DOUBLE_OVERHEAD, launch_limit, register_budget, row_overhead
+from tilegen.lowering.registers import (
+    CONVERTED_AGAIN,
+    CONVERTED_OVERHEAD,
+    DOUBLE_OVERHEAD,
+    launch_limit,
+    register_budget,
+    row_overhead,
+)
 from tilegen.plan.instruction import path_of, whole
 from tilegen.plan.model import Copy, Elementwise, Gemm, KernelPlan, Reduce, Scope
-from tilegen.plan.overhead import Number, beside_accumulators
+from tilegen.plan.overhead import DIVIDES, Number, beside_accumulators
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
 if TYPE_CHECKING:
@@ -75,7 +82,9 @@ def _kept(plan: TilePlan, kernel: KernelPlan, name: str, number: Number) -> Size
     each warp's rows is never stored, and the compiler drops it.
     """
     held = fragment_registers(kernel, kernel.buffer(name))
-    stores = [copy for copy, _ in kernel.find(Copy) if copy.src == name and kernel.buffer(copy.dst).scope is Scope.GLOBAL]
+    stores = [
+        copy for copy, _ in kernel.find(Copy) if copy.src == name and kernel.buffer(copy.dst).scope is Scope.GLOBAL
+    ]
     gemm = next(gemm for gemm, _ in kernel.find(Gemm) if gemm.acc == name)
     path = path_of(plan.target, kernel, gemm, number)
     if not stores or not isinstance(path, GemmPath) or path.instruction == "wgmma":
@@ -118,20 +127,29 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
 
 def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size], beside: int) -> Size:
     """Registers of a row that the sum and the result convert alike, with all that is held beside it: ptxas holds what comes
-    out, twice as wide, but for some that it converts again. From 16 to 64 bits the second half of the way is made again.
+    out, twice as wide. From 16 to 64 bits the second half of the way is made again.
 
     Where a thread has several rows, and no barrier stands between one and the next, it goes through one after the other:
-    only one is converted at a time.
+    only one is converted at a time, and vectors of columns once for all of them. Where the result divides, there are
+    branches between the sum and most of it: a conversion is made again rather than held across them.
     """
     again = any(loops for copy, loops in kernel.find(Copy) if copy.dst == row.name)
     if _accum_bytes(kernel) <= row.itemsize or again or _wider(kernel, row) > 1:
         return 0  # as wide already, loaded again for the result, or counted as converted
-    held, others = counts[row.name], add(*(count for name, count in counts.items() if name != row.name))
+    held, vectors = counts[row.name], [name for name in counts if name != row.name]
+    others = add(*(counts[name] for name in vectors))
     lanes = maximum(kernel.row_passes[0].lanes, 1) if kernel.row_passes else 1
-    rows = ceil_div(multiply(row.shape[0], lanes), kernel.launch.threads)
+    rows = maximum(ceil_div(multiply(row.shape[0], lanes), kernel.launch.threads), 1)
     if row.annotated and isinstance(lanes, int) and lanes <= plan.target.launch.warp_size and rows != 1:
-        return add(held, ceil_div(held, maximum(rows, 1)), others, beside)
-    return add(held, held, others, -CONVERTED_AGAIN)
+        shared = (counts[name] for name in vectors if kernel.buffer(name).itemsize < REGISTER_BYTES)
+        return add(held, ceil_div(held, rows), others, *shared, 0 if vectors else beside)
+    results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
+    if any(DIVIDES.search(op.what) for op in results):
+        return 0
+    loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
+    if loads and not vectors and row.dtype == "bfloat16":
+        return add(held, held, -CONVERTED_AGAIN)
+    return add(held, held, others, 0 if vectors else CONVERTED_OVERHEAD)
 
 
 def _accum_bytes(kernel: KernelPlan) -> int:

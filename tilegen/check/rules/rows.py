@@ -306,7 +306,11 @@ def _row_arithmetic(values: Mapping[str, int], held: list[Buffer], demand: Deman
     return (
         "; ".join(f"`{row.name}` is {_shape(row, values)} {row.dtype}" for row in held)
         + f" = {text_at(demand.total, values)} registers a thread; beside them about {demand.beside} are needed"
-        + (f", or {text_at(demand.converted, values)} in all converted to float32" if demand.converted != 0 else "")
+        + (
+            f", or {text_at(demand.converted, values)} in all once converted for the sum"
+            if demand.converted != 0
+            else ""
+        )
         + f", and there are {demand.available}"
     )
 
