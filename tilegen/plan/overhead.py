@@ -38,6 +38,7 @@ from tilegen.lowering.registers import (
 from tilegen.lowering.vector import shared_vector_bytes
 from tilegen.plan.instruction import path_of, whole
 from tilegen.plan.model import ITEMSIZE, Copy, Elementwise, Gemm, KernelPlan, LoopKind, Scope
+from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import fragment_registers
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def _in_flight(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:
 def _reallocated_upwards(plan: TilePlan, kernel: KernelPlan, number: Number) -> bool:
     """Whether the computing threads are given more registers than the launch gives every thread."""
     threads, producers = number(kernel.launch.threads), number(kernel.launch.producer_threads)
-    if not threads or not producers:
+    if not threads or not producers or producers > producer_threads(plan.target):
         return False
     given = consumer_registers(plan.target, threads // (plan.target.launch.warp_group_size or threads))
     return given is not None and given > launch_limit(plan.target, threads + producers)

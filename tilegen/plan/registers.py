@@ -22,6 +22,7 @@ from tilegen.lowering.registers import (
 from tilegen.plan.instruction import path_of, whole
 from tilegen.plan.model import Copy, Elementwise, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.overhead import DIVIDES, Number, beside_accumulators
+from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ def _available(plan: TilePlan, kernel: KernelPlan, threads: int) -> int:
     if kernel.roles and isinstance(producers, int) and threads <= (plan.target.launch.warp_group_size or 0):
         # A schedule of ours with one warp group of consumers has registers enough, and moves none.
         return launch_limit(plan.target, threads + producers)
+    if isinstance(producers, int) and producers > producer_threads(plan.target) > 0:
+        # As many producers as consumers, since TMA does not carry every tile: TileLang then moves no registers.
+        return launch_limit(plan.target, threads + producers)
     return register_budget(plan.target, threads, warp_specialised=bool(producers))
 
 
@@ -131,25 +135,26 @@ def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[
 
     Where a thread has several rows, and no barrier stands between one and the next, it goes through one after the other:
     only one is converted at a time, and vectors of columns once for all of them. Where the result divides, there are
-    branches between the sum and most of it: a conversion is made again rather than held across them.
+    branches between the sum and most of it: a conversion is made again rather than held across them. Vectors of float32
+    need no conversion: where registers are short, their loads sink below the sum.
     """
     again = any(loops for copy, loops in kernel.find(Copy) if copy.dst == row.name)
     if _accum_bytes(kernel) <= row.itemsize or again or _wider(kernel, row) > 1:
         return 0  # as wide already, loaded again for the result, or counted as converted
     held, vectors = counts[row.name], [name for name in counts if name != row.name]
-    others = add(*(counts[name] for name in vectors))
+    narrow = [counts[name] for name in vectors if kernel.buffer(name).itemsize < REGISTER_BYTES]
     lanes = maximum(kernel.row_passes[0].lanes, 1) if kernel.row_passes else 1
     rows = maximum(ceil_div(multiply(row.shape[0], lanes), kernel.launch.threads), 1)
     if row.annotated and isinstance(lanes, int) and lanes <= plan.target.launch.warp_size and rows != 1:
-        shared = (counts[name] for name in vectors if kernel.buffer(name).itemsize < REGISTER_BYTES)
-        return add(held, ceil_div(held, rows), others, *shared, 0 if vectors else beside)
+        others = (counts[name] for name in vectors)
+        return add(held, ceil_div(held, rows), *others, *narrow, 0 if vectors else beside)
     results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
     if any(DIVIDES.search(op.what) for op in results):
         return 0
     loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
     if loads and not vectors and row.dtype == "bfloat16":
         return add(held, held, -CONVERTED_AGAIN)
-    return add(held, held, others, 0 if vectors else CONVERTED_OVERHEAD)
+    return add(held, held, *narrow, 0 if narrow else CONVERTED_OVERHEAD)
 
 
 def _accum_bytes(kernel: KernelPlan) -> int:
