@@ -28,6 +28,10 @@ starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 ROW_OVERHEAD = 16
 """Registers that a row norm needs beside what it holds where it has few."""
 
+FLOAT_ROW_OVERHEAD = 12
+"""The same of a row of float32 that is summed as it is, and whose result divides nothing: 108, 116, 232 and 240 registers of
+it take 120, 128, 244 and 252."""
+
 DOUBLE_OVERHEAD = 32
 """Registers of a function or a division of float64: a softmax of 64 holds 122, with float32 one of 64 holds as many less."""
 

@@ -15,6 +15,7 @@ from tilegen.lowering.registers import (
     CONVERTED_AGAIN,
     CONVERTED_OVERHEAD,
     DOUBLE_OVERHEAD,
+    FLOAT_ROW_OVERHEAD,
     launch_limit,
     register_budget,
     row_overhead,
@@ -125,7 +126,7 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
-    beside = row_overhead(available) + _double(kernel)
+    beside = _beside_rows(kernel, rows[0] if rows else None, available)
     yield Demand(counts, beside, available, _converted(plan, kernel, rows[0], counts, beside) if rows else 0)
 
 
@@ -155,6 +156,20 @@ def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[
     if loads and not vectors and row.dtype == "bfloat16":
         return add(held, held, -CONVERTED_AGAIN)
     return add(held, held, *narrow, 0 if narrow else CONVERTED_OVERHEAD)
+
+
+def _beside_rows(kernel: KernelPlan, row: Buffer | None, available: int) -> int:
+    """What a row norm needs beside what it holds: little where nothing is converted and nothing is divided."""
+    results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
+    divides = any(DIVIDES.search(op.what) for op in results)
+    if row is None or row.itemsize != REGISTER_BYTES or _accum_bytes(kernel) != REGISTER_BYTES or divides:
+        return row_overhead(available) + _double(kernel)
+    loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
+    return FLOAT_ROW_OVERHEAD + (ADDRESS if loads else 0)
+
+
+ADDRESS = 2
+"""Registers of an address in global memory."""
 
 
 def _accum_bytes(kernel: KernelPlan) -> int:
