@@ -150,6 +150,13 @@ def test_one_warp_group_of_consumers_reallocates_only_where_tilelang_does_it():
     assert demand_of(GEMM, "sm_90a").available == 240
 
 
+def test_as_many_producers_as_consumers_move_no_registers():
+    # Rows of 4,095 float16 are no multiple of 16 bytes, so that TMA does not carry b: 512 threads, 128 registers each.
+    mixed = demand_of(GEMM, "sm_90a", tile__threads=256, dims__N__values=[4095])
+    assert (mixed.available, mixed.beside) == (128, 26)
+    assert demand_of(GEMM, "sm_90a", tile__threads=256).available == 240
+
+
 def test_threads_without_a_row_hold_nothing_of_the_others():
     # 32 lanes a row: 128 threads hold 4 rows a pass, and with one row three warps are idle.
     assert demand_of(NORM, "sm_80").total == 8 * 1024 // 128 // 2
@@ -187,6 +194,20 @@ def test_what_is_cheap_or_lies_behind_a_branch_is_converted_again():
     assert demand_of(NORM, "sm_80", **ONE_ROW, **brain).converted == 32 + 16
     assert demand_of(NORM, "sm_80", **ONE_ROW, **brain, **GAMMA).converted == 32 - 16
     assert demand_of(NORM, "sm_80", **ONE_ROW, **brain, **GAMMA, tile__preload=True).converted == 32 + 16
+
+
+def test_a_row_of_float32_needs_little_beside_it_unless_it_is_divided():
+    rows = {**ONE_ROW, "tensors__x__dtype": "float32", "tensors__y__dtype": "float32", "tile__BLOCK_C": 128}
+    assert demand_of(NORM, "sm_80", **rows).beside == 12
+    assert demand_of(NORM, "sm_80", **rows, **GAMMA).beside == 12 + 2
+    assert demand_of(NORM, "sm_80", **rows, compute__y="silu(x * rstd)").beside == 23
+    assert demand_of(NORM, "sm_80", **rows, compute__accum="float64").beside == 23
+
+
+def test_loads_of_float32_vectors_sink_below_the_sum():
+    wide = {**GAMMA, "tensors__gamma": {"shape": "C", "dtype": "float32"}}
+    demand = demand_of(NORM, "sm_80", **ONE_ROW, **wide, tile__preload=True)
+    assert (demand.total, demand.converted) == (16 + 32, 32 + 16)
 
 
 def test_several_rows_of_a_thread_are_converted_one_after_the_other_where_no_barrier_stands_between():
