@@ -13,6 +13,8 @@ from tilegen.check.checker import plans, settle, settle_spec, tally
 from tilegen.check.result import Result
 from tilegen.check.rule import find_rule, rules
 from tilegen.spec import load
+from tilegen.targets import names
+from tilegen.targets import target as chip
 
 CHIPS = 7
 
@@ -96,10 +98,16 @@ def test_a_rule_of_the_program_alone_is_asked_once_for_all_chips(
     assert each["F19"] == each["F8"] == each["N3"] == programs
 
 
-def test_a_rule_that_looks_at_the_chip_is_asked_of_every_chip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_looks_at_the_chip_is_asked_where_chips_differ_in_what_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = spec_file(tmp_path, "norm_0")
     each = asked(monkeypatch, path)
-    assert each["B1"] == each["A2"] == each["J9"] == len(list(plans(load(path))))
+    every = len(list(plans(load(path))))
+    sms = {target.part.sm_count for target in map(chip, names())}
+    threads = {target.launch.max_threads_per_block for target in map(chip, names())}
+    assert each["J9"] == every * len(sms) // CHIPS
+    assert each["A2"] == every * len(threads) // CHIPS < each["B1"] < every
 
 
 def test_a_rule_that_fails_is_asked_of_every_chip_though_it_did_not_look(

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class Runner:
         self.outputs: dict[str, dict[str, str]] = {}
         self.inputs = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()}
         self.inputs |= {"base": base, "token": "t", "install": str(ROOT)}
-        self.github = {"repository": "o/r", "event.pull_request.number": "7"}
+        self.github = {"repository": "o/r", "event.pull_request.number": "7", "event_name": "pull_request"}
         binaries = folder / "bin"
         binaries.mkdir()
         (binaries / "gh").write_text(GH)
@@ -177,6 +178,16 @@ def test_a_base_that_was_not_fetched_ends_the_job_with_the_mend(runner: Runner) 
     assert "fetch-depth: 0" in result.stderr
 
 
+def test_a_forced_push_is_compared_with_its_parent(runner: Runner) -> None:
+    at(runner, "tile_that_halves_occupancy", "f" * 40)
+    runner.github["event_name"] = "push"
+    result = runner.run("Diff")
+    assert result.returncode == 0, result.stderr
+    assert "::notice" in result.stdout
+    assert "(halved)" in (runner.folder / "summary").read_text()
+    assert "renamed" not in (runner.folder / "summary").read_text()  # a commit before the parent
+
+
 TINY = """\
 kernel = "tiny_norm"
 family = "row_norm"
@@ -243,24 +254,110 @@ def test_the_build_check_fails_the_job_where_the_generated_tree_is_not_what_the_
     assert runner.all().returncode != 0
 
 
+PIP = """\
+#!/bin/sh
+# Stands for the interpreter: writes down what pip is asked, and is the real one for all else.
+case "$*" in
+  "-m pip install"*) echo "$*" >> "$PIP_CALLS"; exit "${PIP_CODE:-0}" ;;
+  *) exec "%s" "$@" ;;
+esac
+"""
+
+
+@pytest.fixture
+def asked(runner: Runner) -> Path:
+    """The file of what pip is asked in place of installing anything but tilegen's own metadata."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    optional = [f"{line}; extra == 'x'" for lines in declared["optional-dependencies"].values() for line in lines]
+    metadata = [f"Requires-Dist: {line}" for line in (*declared["dependencies"], *optional)]
+    folder = runner.folder / "installed" / "tilegen-9.9.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("\n".join(["Metadata-Version: 2.4", "Name: tilegen", "Version: 9.9", *metadata]))
+    runner.environment["PYTHONPATH"] = str(folder.parent)
+    calls = runner.folder / "pip-calls"
+    (runner.folder / "bin" / "python").write_text(PIP % sys.executable)
+    runner.environment["PIP_CALLS"] = str(calls)
+    return calls
+
+
+def test_torch_and_tilelang_are_not_asked_for_where_nothing_is_built(runner: Runner, asked: Path) -> None:
+    result = runner.run("Install")
+    assert result.returncode == 0, result.stderr
+    requirements = runner.folder / "tilegen-requirements.txt"
+    assert asked.read_text().splitlines() == [
+        f"-m pip install --quiet --no-deps {ROOT}",
+        f"-m pip install --quiet -c {ROOT}/constraints.txt -r {requirements}",
+    ]
+    names = {re.split("[<>=!~ ]", line)[0] for line in requirements.read_text().splitlines()}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert names == {re.split("[<>=!~ ]", line)[0] for line in declared} - {"torch", "tilelang"}
+
+
+def test_a_build_check_installs_all_of_it_with_torch_pinned(runner: Runner, asked: Path) -> None:
+    runner.inputs["build-check"] = "true"
+    assert runner.run("Install").returncode == 0
+    assert asked.read_text() == f"-m pip install --quiet -c {ROOT}/constraints.txt {ROOT}\n"
+    pins = (ROOT / "constraints.txt").read_text()
+    assert re.search(r"^torch==\d", pins, re.MULTILINE)
+    assert re.search(r"^tilelang==\d", pins, re.MULTILINE)
+
+
+def test_a_version_from_an_index_is_asked_for_as_it_is(runner: Runner, asked: Path) -> None:
+    runner.inputs |= {"build-check": "true", "install": "tilegen==9.9"}
+    assert runner.run("Install").returncode == 0
+    assert asked.read_text() == "-m pip install --quiet tilegen==9.9\n"
+
+
+def test_an_installation_that_fails_ends_the_job(runner: Runner, asked: Path) -> None:
+    assert runner.run("Install", {"PIP_CODE": "1"}).returncode == 1
+
+
 @pytest.mark.slow
 @pytest.mark.nightly
-def test_install_without_torch_or_tilelang(runner: Runner) -> None:
-    """The step itself, into an environment of its own; what else it needs is found where this test runs."""
-    site = next(path for path in map(Path, sys.path) if (path / "click").is_dir())
-    environment = runner.folder / "venv"
+@pytest.mark.parametrize("whole", ["false", "true"])
+def test_the_steps_run_on_what_the_install_step_installs(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, whole: str
+) -> None:
+    """In an environment of its own, from the package index, with nothing of this one: as on a fresh runner."""
+    files = {"specs/tiny_norm.toml": TINY}
+
+    def edit(files: dict[str, str]) -> None:
+        files["specs/tiny_norm.toml"] = TINY.replace("threads = 64", "threads = 128")
+
+    repository = history.build(tmp_path_factory.mktemp("tiny"), files, {"edit": edit})
+    runner = Runner(tmp_path, repository, "start")
+    runner.inputs |= {"build-check": whole, "install": str(checkout(tmp_path / "action"))}
+    environment = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-    result = runner.run(
-        "Install",
-        {
-            "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(site),
-            "PIP_NO_BUILD_ISOLATION": "false",
-            "PIP_NO_INDEX": "1",
-        },
-    )
-    assert result.returncode == 0, result.stderr
-    asked = (runner.folder / "tilegen-requirements.txt").read_text()
-    assert "click" in asked
-    assert not {"torch", "tilelang"} & {re.split("[<>=!~ ]", line)[0] for line in asked.splitlines()}
-    assert list(environment.glob("lib/python*/site-packages/tilegen/cli/diff.py"))
+    del runner.environment["PYTHONPATH"]
+    (tmp_path / "bin" / "python").unlink()
+    runner.environment["PATH"] = f"{environment / 'bin'}:{runner.environment['PATH']}"
+    runner.environment |= {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "XDG_"))}
+
+    installed = runner.run("Install")
+    assert installed.returncode == 0, installed.stderr
+    site = next(environment.glob("lib/python*/site-packages"))
+    assert (site / "tilegen" / "cli" / "diff.py").exists()
+    assert ((site / "torch").exists(), (site / "tilelang").exists()) == (whole == "true", whole == "true")
+    pins = dict(re.findall(r"^(\S+?)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    for name in ("click", "sympy") if whole == "false" else ("click", "sympy", "torch", "tilelang"):
+        (found,) = site.glob(f"{name}-*.dist-info")
+        assert found.name.removesuffix(".dist-info").split("-")[1].split("+")[0] == pins[name].split("+")[0]
+
+    verdict = runner.all()
+    assert verdict.returncode == 0, verdict.stdout
+    assert "threads: 64 → 128" in (tmp_path / "posted").read_text()
+    if whole == "true":
+        assert runner.run("Build check").returncode == 0
+        assert runner.outputs["build"] == {"code": "1"}  # nothing is generated in this repository
+        assert runner.run("Verdict").returncode != 0
+
+
+def checkout(folder: Path) -> Path:
+    """What a runner checks out of the action: the files that git tracks, or would."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in (name for name in names if name and (ROOT / name).is_file()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder

@@ -80,3 +80,43 @@ def test_goldens_that_are_no_json_count_as_absent() -> None:
     files, _, digest = folder()
     (change,) = golden_changes(files, {**files, "golden/facts.json": b"{"}, *digest)
     assert "gone" in change.text
+
+
+def edited_by(change: Any) -> list[tuple[str, str]]:
+    """What is said once ``change`` has had its way with the generated folder, of which the manifest knows the hashes."""
+    before, _, digest = folder()
+    manifest = json.loads((FOLDER.parent / "manifest.json").read_text())
+    after = dict(before)
+    change(after)
+    found = golden_changes(before, after, *digest, manifest["kernels"]["gemm_relu"]["files"])
+    return [(entry.level.value, entry.text) for entry in found]
+
+
+def test_a_file_edited_by_hand_is_a_warning_golden_test_included() -> None:
+    def change(files: dict[str, bytes]) -> None:
+        for name in ("kernel.py", "test_gemm_relu.py"):
+            files[name] += b"# by hand\n"
+
+    text = "edited by hand, and `tilegen build` would write over it: kernel.py and test_gemm_relu.py"
+    assert edited_by(change) == [("warning", text)]
+
+
+def test_other_line_ends_are_told_apart_from_an_edit() -> None:
+    def change(files: dict[str, bytes]) -> None:
+        files["api.py"] = files["api.py"].replace(b"\n", b"\r\n")
+
+    ((level, text),) = edited_by(change)
+    assert (level, text.split(" (")[0]) == ("warning", "other line ends than the build wrote")
+    assert text.endswith(": api.py")
+
+
+def test_a_file_that_no_build_wrote_and_one_that_is_missing_are_named() -> None:
+    def change(files: dict[str, bytes]) -> None:
+        files["notes.py"] = b""
+        files["aot/index.json"] = b"{}"  # of `tilegen build --aot`
+        del files["module.py"]
+
+    assert edited_by(change) == [
+        ("warning", "no build wrote it, and the next removes it: notes.py"),
+        ("warning", "missing from the generated folder: module.py"),
+    ]

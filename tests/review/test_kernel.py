@@ -16,6 +16,7 @@ from tilegen.plan import build
 from tilegen.review.change import KernelDiff
 from tilegen.review.diff import Side
 from tilegen.review.kernel import changed
+from tilegen.review.words import joined
 from tilegen.targets import names
 
 CHIPS = "".join(f"[target.{arch}]\n" for arch in names())
@@ -38,12 +39,16 @@ def subjects(found: KernelDiff) -> set[str]:
 
 def test_targets_are_told_of_in_the_order_of_the_spec() -> None:
     found = compared(SEVEN_CHIPS, ("stages = 3", "stages = 2"))
-    assert [change.where for change in found.changes if change.subject == "compile keys"] == list(names())
+    assert [change.where for change in found.changes if change.subject == "compile keys"] == [joined(names())]
 
 
-def test_a_finding_of_both_sides_is_not_told_of_though_only_one_was_mended() -> None:
+def test_a_kernel_that_does_not_build_is_an_error_though_it_did_not_before() -> None:
     found = compared(AT_ODDS, ('doc = "relu(a @ b)"', 'doc = "a product"'))
-    assert subjects(found) == {"doc", "source"}
+    assert subjects(found) == {"rule", "doc", "source"}
+    known = [change for change in found.changes if change.subject == "rule"]
+    assert known
+    assert all("still refuted, as before" in change.text and change.level.value == "error" for change in known)
+    assert not any("help" in line for change in known for line in change.details)
 
 
 @pytest.fixture
@@ -54,9 +59,9 @@ def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     rules: list[str] = []
     nearest = findings.nearest_legal
 
-    def counted(spec: Any, result: Any) -> Any:
+    def counted(spec: Any, result: Any, tried: Any) -> Any:
         rules.append(result.rule.id)
-        return nearest(spec, result)
+        return nearest(spec, result, tried)
 
     monkeypatch.setattr(findings, "nearest_legal", counted)
     return rules

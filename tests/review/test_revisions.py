@@ -91,6 +91,27 @@ def test_a_folder_without_a_repository_is_misuse(tmp_path: Path, monkeypatch: py
         revisions(None, None)
 
 
+def test_a_repository_without_a_commit_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    history.git(tmp_path, "init", "--quiet")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RevisionError, match="no commit yet"):
+        revisions(None, None)
+
+
+def test_a_merge_is_compared_with_either_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {history.LINEAR_PATH: history.LINEAR, history.NORM_PATH: history.NORM}
+    edits = {"ours": (history.LINEAR_PATH, "stages = 3", "stages = 4"), "theirs": (history.NORM_PATH, "= 64", "= 128")}
+    history.build(tmp_path, both, {})
+    for name, (path, old, new) in edits.items():
+        history.git(tmp_path, "checkout", "--quiet", "-b", name, "start")
+        (tmp_path / path).write_text(both[path].replace(old, new, 1))
+        history.git(tmp_path, "commit", "--quiet", "-am", name)
+    history.git(tmp_path, "merge", "--quiet", "--no-edit", "ours")
+    monkeypatch.chdir(tmp_path)
+    assert [run(f"HEAD^{parent}", "HEAD").stdout.split()[0] for parent in (1, 2)] == ["linear", "norm_silu"]
+    assert last_line("start...HEAD").endswith("HEAD: 2 kernels changed, 0 unchanged")
+
+
 def test_a_spec_that_is_not_utf8_is_an_error_not_a_crash(repository: Path) -> None:
     (repository / history.LINEAR_PATH).write_bytes(b"kernel = '\xff'\n")
     result = run()

@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
@@ -237,7 +238,7 @@ def test_every_field_knows_its_place() -> None:
 
 def test_a_spec_is_frozen_and_pickles() -> None:
     s = spec(GEMM)
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(FrozenInstanceError):
         s.kernel = "other"
     copy = pickle.loads(pickle.dumps(s))
     assert copy == s

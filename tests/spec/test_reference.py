@@ -95,7 +95,7 @@ def test_an_example_builds_and_lowers_as_planned(base: str | None, text: str) ->
     instance = next(instances(loaded, loaded.targets[0].arch))
     parameters = factory_parameters(loaded)
     key = compile_key(instance, parameters)
-    observed = observe(render(loaded).files["kernel.py"], instruction_patterns(), key, instance.arch, False)
+    [observed] = observe(render(loaded).files["kernel.py"], instruction_patterns(), [key], instance.arch, False)
     assert disagreements(expected(instance), observed) == []
 
 
@@ -122,7 +122,7 @@ def test_every_key_of_a_family_is_described_and_shown(base: str) -> None:
         section = section.variants[variant]
     examples = "\n".join([section.example, *section.examples.values()])
     assert section.compute is not None
-    for key in [*section.compute.model_fields, *section.tile, *section.tensors]:
+    for key in [*section.compute.table(), *section.tile, *section.tensors]:
         assert f"`{key}`" in PAGE, key
         assert re.search(rf"\b{key} +=", examples), key
     for text in section.examples.values():

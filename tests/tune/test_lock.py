@@ -1,6 +1,7 @@
 """The lock: written, read back, proved and built like the spec itself, and refused at its line where it is wrong."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,14 +131,14 @@ def test_what_is_written_is_read_back(spec):
     winners = load(locked(spec)).lock.winners
     write_lock(lock_path(spec), "gemm_relu", winners)
     again = load(spec).lock.winners
-    assert [w.model_copy(update={"span": winners[0].span}) for w in again] == list(winners)
+    assert [replace(w, span=winners[0].span) for w in again] == list(winners)
     assert lock_text("gemm_relu", again) == lock_path(spec).read_text()
 
 
 def test_a_new_winner_takes_the_place_of_the_one_of_its_class_and_comes_first(spec):
     (old,) = load(locked(spec)).lock.winners
-    other = old.model_copy(update={"when_text": "M == 1"})
-    newer = old.model_copy(update={"ratio": 2.0})
+    other = replace(old, when_text="M == 1")
+    newer = replace(old, ratio=2.0)
     assert with_winner((old, other), newer) == (newer, other)
     assert without_class((old, other), "sm_90a", "M == 1") == (old,)
 

@@ -13,7 +13,7 @@ from tilegen.check.rules.gemm import path_of
 from tilegen.check.rules.shared_memory import shared_arithmetic
 from tilegen.expr import to_text
 from tilegen.lowering.instruction import GemmPath
-from tilegen.lowering.partition import POLICIES, WARP_M
+from tilegen.lowering.partition import POLICIES, WARP_M, Policy
 from tilegen.lowering.registers import (
     WGMMA_OVERHEAD,
     mma_registers,
@@ -175,7 +175,7 @@ def _side_by_side(plan: TilePlan, kernel: KernelPlan, product: Product) -> Itera
     )
 
 
-def _partition(plan: TilePlan, gemm: Gemm, policy: str, sizes: tuple[int, ...]) -> object:
+def _partition(plan: TilePlan, gemm: Gemm, policy: Policy, sizes: tuple[int, ...]) -> object:
     return path_of(plan, replace(gemm, policy=policy))(*sizes)
 
 

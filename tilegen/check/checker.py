@@ -100,7 +100,7 @@ def tally(spec: Spec) -> Tally:
 def _silenced(spec: Spec, found: Tally, shown: list[Diagnostic]) -> tuple[Diagnostic, ...]:
     if not spec.allow:
         return ()
-    bare = findings(spec.model_copy(update={"allow": ()}), found.open, found.cases, mends=lambda _: False)
+    bare = findings(replace(spec, allow=()), found.open, found.cases, mends=lambda _: False)
     places = {_place(entry) for entry in shown}
     return tuple(entry for entry in bare if _place(entry) not in places)
 

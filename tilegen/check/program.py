@@ -1,58 +1,61 @@
-"""Plans that differ in nothing but their chip: what a rule says of one of them without a look at the chip, it says of all.
+"""Plans that differ in nothing but their chip: what a rule says of one of them, it says of each whose chip is the same in
+what the rule reads of it.
 
-Most rules speak of the tile program alone, and a spec for seven chips has most of its programs on several of them.
+Most rules speak of the tile program alone, or of a few facts of the chip that others share; and a spec for seven chips has
+most of its programs on several of them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tilegen.check.prover import prove
-from tilegen.plan.model import KernelPlan, TilePlan
+from tilegen.targets.facts import likeness, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tilegen.check.domain import Domain
     from tilegen.check.prover import Outcome
     from tilegen.check.rule import Obligation, Rule
+    from tilegen.plan.model import TilePlan
     from tilegen.targets import Target
+    from tilegen.targets.facts import Fact
 
 
-class WatchedPlan(TilePlan):
-    """A plan that notes whether somebody looks at its chip."""
+@dataclass(eq=False)
+class Proved:
+    """Obligations of one rule that all hold, on ``chip`` and on those that are the same in ``facts``: how many, and by what
+    they were settled.
+    """
 
-    looked: bool
-
-    def __init__(self, plan: TilePlan) -> None:
-        self.__dict__.update(plan.__dict__)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self.__dict__[name] = value
-
-    @property
-    def target(self) -> Target:
-        self.looked = True
-        chip: Target = self.__dict__["target"]
-        return chip
+    rule: Rule
+    chip: Target
+    facts: frozenset[Fact]
+    number: int
+    methods: Mapping[str, int]
 
 
-@dataclass
+@dataclass(eq=False)
+class Broken:
+    """Obligations of one rule, of which not all hold."""
+
+    rule: Rule
+    settled: list[tuple[Obligation, Outcome]]
+
+
+@dataclass(eq=False)
 class Program:
-    """``proved`` and ``methods`` count the obligations that hold on any chip: by the code of their rule, and by how they were
-    settled. ``left`` are the rules that may find otherwise on another chip.
+    """``always`` is what was proved without a look at the chip. ``known`` is what else was proved, by chip and by what was
+    looked at.
+    ``left`` are the rules that looked at the chip, or did not hold.
     """
 
     content: tuple[Any, ...]
-    kernels: tuple[KernelPlan, ...]
-    proved: Counter[str] = field(default_factory=Counter)
-    methods: Counter[str] = field(default_factory=Counter)
+    always: list[Proved] = field(default_factory=list)
+    known: dict[tuple[str, frozenset[Fact]], list[Proved]] = field(default_factory=dict)
     left: list[Rule] = field(default_factory=list)
-
-
-Settled = list[tuple["Obligation", "Outcome"]]
 
 
 class Programs:
@@ -62,32 +65,57 @@ class Programs:
         self.rules = tuple(rules)
         self._known: dict[tuple[Any, ...], list[Program]] = {}
 
-    def settle(self, plan: TilePlan, region: Domain) -> tuple[Program | None, Iterator[tuple[Rule, Settled]]]:
-        """The program of a plan, if another chip had it; and what each rule says of the plan, whose case holds in
-        ``region``: of a known program each rule that is left. What is asked must be gone through to its end.
+    def settle(self, plan: TilePlan, region: Domain) -> Iterator[Proved | Broken]:
+        """What each rule says of a plan, whose case holds in ``region``; nothing of those that have nothing to say.
+
+        What is known from another chip comes first. It must be gone through to its end.
         """
         content = (plan.dtypes, plan.schedule, plan.case, plan.kernels, plan.flops, plan.bytes_moved)
         alike = self._known.setdefault((*plan.dtypes.values(), plan.case.condition), [])
-        known = next((program for program in alike if program.content == content), None)
-        if known is not None:
-            # With the kernels that rules have looked through already.
-            asked = replace(plan, kernels=known.kernels)
-            return known, ((rule, _settled(rule, asked, region)) for rule in known.left)
-        alike.append(Program(content, plan.kernels))
-        return None, self._first(alike[-1], plan, region)
-
-    def _first(self, program: Program, plan: TilePlan, region: Domain) -> Iterator[tuple[Rule, Settled]]:
-        watched = WatchedPlan(plan)
-        for rule in self.rules:
-            watched.looked = False
-            settled = _settled(rule, watched, region)
-            if watched.looked or not all(outcome.proved for _, outcome in settled):
-                program.left.append(rule)
-            elif settled:
-                program.proved[rule.code] = len(settled)
-                program.methods.update(outcome.method for _, outcome in settled)
-            yield rule, settled
+        program = next((program for program in alike if program.content == content), None)
+        if program is None:
+            alike.append(Program(content))
+            yield from _asked(self.rules, alike[-1], plan, region, first=True)
+            return
+        known = list(_known(program, plan.target))
+        yield from program.always
+        yield from known
+        settled = {proved.rule.id for proved in known}
+        yield from _asked([rule for rule in program.left if rule.id not in settled], program, plan, region, first=False)
 
 
-def _settled(rule: Rule, plan: TilePlan, region: Domain) -> Settled:
-    return [(obligation, prove(obligation.claim, region)) for obligation in rule.obligations(plan)]
+def _known(program: Program, chip: Target) -> Iterator[Proved]:
+    alike = likeness(chip)
+    for each in program.known.values():
+        if alike(each[0].chip, each[0].facts):
+            yield from each
+
+
+def _asked(
+    rules: Iterable[Rule], program: Program, plan: TilePlan, region: Domain, *, first: bool
+) -> Iterator[Proved | Broken]:
+    chip, watched = watch(plan.target)
+    shown = replace(plan, target=chip)
+    for rule in rules:
+        watched.facts.clear()
+        settled = [(asked, prove(asked.claim, region)) for asked in rule.obligations(shown)]
+        broken = any(not outcome.proved for _, outcome in settled)
+        if first and (broken or watched.facts):
+            program.left.append(rule)
+        if broken:
+            yield Broken(rule, settled)
+        elif settled or watched.facts:
+            facts = frozenset(watched.facts)
+            proved = Proved(rule, plan.target, facts, len(settled), _methods(settled))
+            if facts:
+                program.known.setdefault((plan.target.name, facts), []).append(proved)
+            else:
+                program.always.append(proved)
+            yield proved
+
+
+def _methods(settled: Iterable[tuple[Obligation, Outcome]]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for _, outcome in settled:
+        counts[outcome.method] = counts.get(outcome.method, 0) + 1
+    return counts

@@ -1,6 +1,6 @@
 """What the checker says of one spec file, as plain values: what the commands print, and what the cache keeps.
 
-Nothing here needs the spec itself, so a cached report costs neither pydantic nor sympy.
+Nothing here needs the spec itself, so a cached report costs no sympy.
 """
 
 from __future__ import annotations

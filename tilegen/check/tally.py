@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.program import Programs
-from tilegen.check.prover import BY_ARITHMETIC, Status
+from tilegen.check.program import Programs, Proved
+from tilegen.check.prover import Status
 from tilegen.check.result import Result, dtype_text, without_consequences
 
 if TYPE_CHECKING:
@@ -19,29 +19,44 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """``proved`` counts obligations by the code of their rule, ``methods`` by how they were settled. ``open`` are those
-    that were refuted or not decided. ``cases`` are those that were planned, each a target with a condition.
+    """``held`` are the obligations of a rule that all hold on a plan, with how many plans they hold on; ``alone`` are those
+    of a rule of which others do not. ``open`` are those that were refuted or not decided. ``cases`` are those that were
+    planned, each a target with a condition.
     """
 
-    proved: Counter[str] = field(default_factory=Counter)
-    methods: Counter[str] = field(default_factory=Counter)
+    held: Counter[Proved] = field(default_factory=Counter)
+    alone: list[Result] = field(default_factory=list)
     open: list[Result] = field(default_factory=list)
     cases: set[tuple[str, Any]] = field(default_factory=set)
     plans: int = 0
 
     def add(self, result: Result) -> None:
-        self.methods[result.outcome.method] += 1
-        if result.outcome.proved:
-            self.proved[result.rule.code] += 1
-        else:
-            self.open.append(result)
+        (self.alone if result.outcome.proved else self.open).append(result)
+
+    @property
+    def proved(self) -> Counter[str]:
+        """Obligations that were proved, by the code of their rule."""
+        found = Counter(result.rule.code for result in self.alone)
+        for each, plans in self.held.items():
+            found[each.rule.code] += each.number * plans
+        return +found
+
+    @property
+    def methods(self) -> Counter[str]:
+        """All obligations, by how they were settled."""
+        found = Counter(result.outcome.method for result in (*self.alone, *self.open))
+        for each, plans in self.held.items():
+            for method, number in each.methods.items():
+                found[method] += number * plans
+        return found
 
     @property
     def rules(self) -> Mapping[str, Mapping[str, int]]:
         """By the code of a rule, how many of its obligations were proved, refuted and undecided."""
+        proved = self.proved
         found = {
-            code: {"proved": self.proved[code], "refuted": 0, "undecided": 0}
-            for code in (*self.proved, *(result.rule.code for result in self.open))
+            code: {"proved": proved[code], "refuted": 0, "undecided": 0}
+            for code in (*proved, *(result.rule.code for result in self.open))
         }
         for result in self.open:
             found[result.rule.code][result.outcome.status.value] += 1
@@ -59,20 +74,14 @@ class Tally:
             self.add(result)
 
     def _settled(self, programs: Programs, plan: TilePlan, region: Domain) -> Iterator[Result]:
-        """Counts what is proved of a plan; the rest."""
-        known, asked = programs.settle(plan, region)
-        if known is not None:
-            for code, number in known.proved.items():
-                self.proved[code] += number
-            for method, number in known.methods.items():
-                self.methods[method] += number
-        for rule, settled in asked:
-            proved = 0
-            for obligation, outcome in settled:
-                if outcome is BY_ARITHMETIC or outcome.proved:
-                    proved += 1
-                    self.methods[outcome.method] += 1
+        """Notes what is proved of a plan; the rest."""
+        for said in programs.settle(plan, region):
+            if isinstance(said, Proved):
+                self.held[said] += 1
+                continue
+            for obligation, outcome in said.settled:
+                result = Result(said.rule, obligation, outcome, plan.target.name, dtype_text(plan), plan.case)
+                if outcome.proved:
+                    self.add(result)
                 else:
-                    yield Result(rule, obligation, outcome, plan.target.name, dtype_text(plan), plan.case)
-            if proved:
-                self.proved[rule.code] += proved
+                    yield result

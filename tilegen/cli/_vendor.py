@@ -26,7 +26,8 @@ def add(dest: Path, kernels: tuple[str, ...], targets: tuple[str, ...], single_f
         lock = read_lock(dest) if (dest / LOCK).exists() else None
         plan = adding(dest, source, kernels, targets, "single-file" if single_file else "folders", lock)
         apply(plan, dest)
-        click.echo(f"{dest}: {', '.join(kernels)}; {len(plan.lock.files)} files; commit them with {LOCK}")
+        names = ", ".join(dict.fromkeys(kernels))
+        click.echo(f"{dest}: {names}; {len(plan.lock.files)} files; commit them with {LOCK}")
     return int(bool(failed))
 
 
@@ -64,6 +65,19 @@ def update(dest: Path, origin: Path | None) -> int:
         if plan.conflicts:
             click.echo("resolve the marked lines, then run `tilegen vendor DEST --accept`", err=True)
         return int(bool(plan.conflicts))
+    return int(bool(failed))
+
+
+def remove(dest: Path, kernels: tuple[str, ...]) -> int:
+    from tilegen.emit.tree import locked
+    from tilegen.vendor.vendoring import apply, removing
+
+    with _failing() as failed, locked(dest):
+        plan = removing(dest, _lock(dest), kernels)
+        apply(plan, dest)
+        for name in plan.conflicts:
+            click.echo(f"kept: {name} (edited here)")
+        click.echo(f"{dest}: removed {', '.join(dict.fromkeys(kernels))}; {', '.join(plan.lock.kernels)} stay")
     return int(bool(failed))
 
 
@@ -130,6 +144,7 @@ def _say(dest: Path, lock: Lock, source: Source | None, lines: list[str]) -> Non
         compared = "" if source is None else ", and current"
         click.echo(f"{dest}: {len(lock.files)} files of {', '.join(lock.kernels)} as vendored{compared}")
     else:
-        click.echo(f"{len(lines)} differences; `{lock.renew}` renews the folder", err=True)
+        count = "1 difference" if len(lines) == 1 else f"{len(lines)} differences"
+        click.echo(f"{count}; `{lock.renew}` renews the folder", err=True)
     if source is None:
         click.echo("not compared with the generated tree, which is not here: --from", err=True)

@@ -16,6 +16,7 @@ import click
 @click.option("--single-file", is_flag=True, help="One self-contained .py for each kernel, instead of a package.")
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if a file is missing, edited, stale or unknown.")
 @click.option("--update", is_flag=True, help="Bring DEST up to date; local edits are merged, conflicts marked.")
+@click.option("--remove", metavar="A,B", help="Let go of these kernels; files that were edited stay.")
 @click.option("--accept", is_flag=True, help="Record the local edits of FILES (default: all) as meant to be.")
 @click.option(
     "--from",
@@ -32,6 +33,7 @@ def command(
     single_file: bool,
     check: bool,
     update: bool,
+    remove: str | None,
     accept: bool,
     origin: Path | None,
     form: str,
@@ -42,20 +44,23 @@ def command(
     tilegen vendor DEST --kernels a,b     copy
     tilegen vendor DEST --check           what differs; needs neither network nor GPU nor TileLang
     tilegen vendor DEST --update          three-way merge with the generated tree
+    tilegen vendor DEST --remove a        without that kernel from now on
     tilegen vendor DEST --accept          local edits that --check shall pass
 
     Exits 0; 1 for differences or conflicts, or where nothing could be done; 2 for misuse.
     """
     from tilegen.cli import _vendor
 
-    if sum((kernels is not None, check, update, accept)) != 1:
-        raise click.UsageError("give one of --kernels, --check, --update, --accept")
+    if sum((kernels is not None, check, update, remove is not None, accept)) != 1:
+        raise click.UsageError("give one of --kernels, --check, --update, --remove, --accept")
     if kernels is None and (targets or single_file):
         raise click.UsageError("--targets and --single-file go with --kernels; the lock remembers them")
     if files and not accept:
         raise click.UsageError(f"unexpected argument {files[0]}: only --accept takes files")
     if accept:
         sys.exit(_vendor.accept(dest, files))
+    if remove is not None:
+        sys.exit(_vendor.remove(dest, _words(remove)))
     if check:
         sys.exit(_vendor.check(dest, origin, form))
     if update:

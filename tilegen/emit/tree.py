@@ -165,8 +165,8 @@ def _move_into_place(journal: Path, destination: Path) -> None:
 
 
 def read_tree(root: Path, skip: tuple[str, ...] = NO_PART) -> dict[str, bytes]:
-    """Every file under ``root`` by relative path; an empty mapping if there is no such folder."""
-    return {name: (root / name).read_bytes() for name in sorted(_names(root, skip))}
+    """Every file under ``root`` by relative path; an empty mapping if there is no such folder. A link to nothing is no file."""
+    return {name: (root / name).read_bytes() for name in sorted(_names(root, skip)) if (root / name).exists()}
 
 
 def _names(root: Path, skip: tuple[str, ...] = ()) -> set[str]:

@@ -16,12 +16,12 @@ cuda/intrinsics/macro/mma_macro_generator.py; src/tl_templates/cuda/instruction/
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import gcd
 from typing import Literal
 
 from tilegen.lowering.partition import WAVE_N, Partition, Policy, covers, warp_partition, wave_partition
 from tilegen.targets import Instruction, Target
+from tilegen.targets.facts import ByFacts
 
 Stage = Literal["lowering", "nvcc", "run"]
 
@@ -64,7 +64,10 @@ class GemmRefusal:
     reason: str
 
 
-@lru_cache(maxsize=65_536)
+_paths: ByFacts[GemmPath | GemmRefusal] = ByFacts()
+MOST_PATHS = 65_536
+
+
 def gemm_path(
     target: Target,
     m: int,
@@ -82,9 +85,29 @@ def gemm_path(
     """What `T.gemm` with a fragment accumulator of (m, n) and a reduction length of k becomes.
 
     `threads`: those that run the gemm, without the producer warp group of a warp-specialised block. Ten rules ask of each
-    product of each plan, and plans have few different ones.
+    product of each plan, and plans have few different ones: answers are kept.
     """
-    if operand not in target.operand_dtypes:
+    global _paths
+    if len(_paths) > MOST_PATHS:
+        _paths = ByFacts()
+    asked = m, n, k, threads, policy, operand, accumulator, transpose_a, transpose_b, b_in_shared
+    return _paths.of(asked, target, lambda chip: _gemm_path(chip, *asked))
+
+
+def _gemm_path(
+    target: Target,
+    m: int,
+    n: int,
+    k: int,
+    threads: int,
+    policy: Policy,
+    operand: str,
+    accumulator: str,
+    transpose_a: bool,
+    transpose_b: bool,
+    b_in_shared: bool,
+) -> GemmPath | GemmRefusal:
+    if not target.takes(operand):
         return GemmRefusal("run", "D11", f"{target.name} has no matrix instruction for {operand}")
     if not accumulator_ok(target, operand, accumulator):
         return GemmRefusal("nvcc", "D9", f"{operand} operands have no instruction with a {accumulator} accumulator")
@@ -100,7 +123,7 @@ def gemm_path(
 
 def accumulator_ok(target: Target, operand: str, accumulator: str) -> bool:
     """Whether any matrix instruction of the chip takes these dtypes."""
-    return any(operand in i.operands and accumulator in i.accumulators for i in target.instructions)
+    return target.multiplies(operand, accumulator)
 
 
 def wgmma_obstacle(
@@ -115,9 +138,12 @@ def wgmma_obstacle(
     b_in_shared: bool = True,
 ) -> str | None:
     """The first reason why a gemm does not get WGMMA; None where it does, empty where the chip has nothing faster."""
-    instructions = {i.name for i in target.instructions}
-    if "wgmma" not in instructions:
-        return "tcgen05 needs the accumulator in tensor memory, not in a fragment" if "tcgen05" in instructions else ""
+    if not target.has_instruction("wgmma"):
+        return (
+            "tcgen05 needs the accumulator in tensor memory, not in a fragment"
+            if target.has_instruction("tcgen05")
+            else ""
+        )
     shape = target.instruction("wgmma", operand)
     if shape is None:
         return f"WGMMA takes no {operand} operands in TileLang"

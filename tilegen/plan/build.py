@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from tilegen.families.family import family_of
 from tilegen.plan.cases import ignored
 from tilegen.targets import target as chip
+from tilegen.targets.facts import ByFacts
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Case, TilePlan
     from tilegen.spec.model import Spec
+    from tilegen.targets import Target
 
 
 def dtype_bindings(spec: Spec) -> list[dict[str, str]]:
@@ -34,14 +36,12 @@ def _followed(spec: Spec, name: str, chosen: Mapping[str, str]) -> str:
 
 def complete_case(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
     """The case with every tile value that the spec leaves out, as the family derives it."""
-    known, key = _known_of(spec).cases, _key(arch, dtypes, case)
-    if key not in known:
-        known[key] = _complete(spec, arch, dtypes, case)
-    return known[key]
+    key = _key(dtypes, case)
+    return _known_of(spec).cases.of(key, chip(arch), lambda target: _complete(spec, target, dtypes, case))
 
 
-def _complete(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Case:
-    derived = family_of(spec).derive(spec, chip(arch), dtypes, case.tiles)
+def _complete(spec: Spec, target: Target, dtypes: Mapping[str, str], case: Case) -> Case:
+    derived = family_of(spec).derive(spec, target, dtypes, case.tiles)
     tiles = {**case.tiles, **derived}
     taken = {name: value for name, value in tiles.items() if not ignored(spec, name, tiles.get("schedule"))}
     return replace(case, tiles=taken, chosen={**dict.fromkeys(derived, -1), **case.chosen})
@@ -49,20 +49,24 @@ def _complete(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> C
 
 def plan_of(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> TilePlan:
     """The plan of one instance: a target, a dtype for each tensor, and a case of the tile rules."""
-    whole = complete_case(spec, arch, dtypes, case)
-    known, key = _known_of(spec).plans, _key(arch, dtypes, whole)
-    if key not in known:
-        known[key] = family_of(spec).plan(spec, chip(arch), dtypes, whole)
-    return known[key]
+    whole, target = complete_case(spec, arch, dtypes, case), chip(arch)
+    plan = _known_of(spec).plans.of(
+        _key(dtypes, whole),
+        target,
+        lambda watched: replace(family_of(spec).plan(spec, watched, dtypes, whole), target=target),
+    )
+    return plan if plan.target is target else replace(plan, target=target)
 
 
 @dataclass
 class _Known:
-    """What was planned of a spec: the checker, the budgets, the header of a kernel and its page ask for the same plans."""
+    """What was planned of a spec: the checker, the budgets, the header of a kernel and its page ask for the same plans; and
+    chips that a family finds alike have the same.
+    """
 
     spec: Spec
-    cases: dict[Any, Case] = field(default_factory=dict)
-    plans: dict[Any, TilePlan] = field(default_factory=dict)
+    cases: ByFacts[Case] = field(default_factory=ByFacts)
+    plans: ByFacts[TilePlan] = field(default_factory=ByFacts)
 
 
 REMEMBERED, MOST_PLANS = 4, 4096
@@ -78,6 +82,6 @@ def _known_of(spec: Spec) -> _Known:
     return _known[0]
 
 
-def _key(arch: str, dtypes: Mapping[str, str], case: Case) -> tuple[Any, ...]:
+def _key(dtypes: Mapping[str, str], case: Case) -> tuple[Any, ...]:
     tiles, chosen = tuple(case.tiles.items()), frozenset(case.chosen.items())
-    return arch, *dtypes.items(), case.condition, case.guard, case.winner, tiles, chosen
+    return *dtypes.items(), case.condition, case.guard, case.winner, tiles, chosen

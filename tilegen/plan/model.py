@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilegen.expr import Size
+    from tilegen.lowering.partition import Policy
     from tilegen.spec.model import Spec
     from tilegen.targets import Target
 
@@ -156,7 +157,7 @@ class Gemm:
     accum: str
     transpose_a: bool = False
     transpose_b: bool = False
-    policy: str = "square"
+    policy: Policy = "square"
     threads: Size | None = None
     a_in_registers: bool = False
     decided_by: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilegen.review.as_text import HEADER, summary_line, table_cells
 from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, SpecDiff
+from tilegen.review.words import printable
 
 LIMIT = 60_000
 """Characters of a comment; GitHub refuses more than 65,536."""
@@ -73,12 +74,21 @@ def _lead(found: SpecDiff, measure: Measure) -> Iterator[str]:
         yield ""
         yield f"> [!{box}]"
         for kernel, change in entries[: measure.lead]:
-            yield f"> - **{_inline(kernel.kernel)}**: {_inline(change.text)}{_where(change)}"
+            place = f" ({_inline(change.file or kernel.path)}:{change.line})" if change.line else ""
+            yield f"> - **{_inline(kernel.kernel)}**: {_inline(change.text)}{_where(change)}{place}{_reason(change)}"
         if len(entries) > measure.lead:
             yield f"> - and {len(entries) - measure.lead} more below"
     if found.kernels and not any(found.count(level) for level in (Level.ERROR, Level.WARNING)):
         yield ""
         yield "Nothing was lost: no proof, no tolerance, no occupancy, no instruction, no shape."
+
+
+def _reason(change: Change) -> str:
+    """The arithmetic of an error, in its line."""
+    if change.level is not Level.ERROR or not change.details:
+        return ""
+    text = "; ".join(change.details[0].split("\n"))
+    return f": {_inline(text if len(text) <= 240 else text[:237] + '...')}"
 
 
 def _where(change: Change) -> str:
@@ -129,7 +139,8 @@ def _kernel(kernel: KernelDiff, measure: Measure) -> Iterator[str]:
 
 
 def _change(change: Change, measure: Measure) -> Iterator[str]:
-    line = f", line {change.line}" if change.line else ""
+    of = f" of {_inline(change.file)}" if change.file else ""
+    line = f", line {change.line}{of}" if change.line else ""
     yield f"- {MARK[change.level]} **{change.subject}**{line}: {_inline(change.text)}{_where(change)}"
     lines = [part for text in change.details for part in text.split("\n")]
     for text in lines[: measure.details]:
@@ -151,7 +162,7 @@ def _source(files: tuple[FileDiff, ...], measure: Measure) -> Iterator[str]:
         yield f"<details><summary>{_html(file.path)}: +{file.added} -{file.removed}</summary>"
         yield ""
         yield f"{fence}diff"
-        yield from lines[:room]
+        yield from map(printable, lines[:room])
         yield fence
         if len(lines) > room:
             yield f"{len(lines) - room} more lines: `tilegen diff --source`."
@@ -164,7 +175,7 @@ _SPECIAL = re.compile(r"([\\*_\[\]<>#~|@])")
 
 def _inline(text: str) -> str:
     """Text in a line of Markdown, as it is: nothing in a spec may steer the comment, nor call a person by `@name`."""
-    parts = re.split(r"(`[^`\n]*`)", text.replace("\n", " "))
+    parts = re.split(r"(`[^`\n]*`)", printable(text.replace("\n", " ")))
     return "".join(
         part if part.startswith("`") and part.endswith("`") and len(part) > 1 else _escaped(part) for part in parts
     )
@@ -175,4 +186,4 @@ def _escaped(text: str) -> str:
 
 
 def _html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -25,6 +25,7 @@ class Status(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     RENAMED = "renamed"
+    MOVED = "moved"
     CHANGED = "changed"
 
 
@@ -32,7 +33,7 @@ class Status(StrEnum):
 class Change:
     """One thing that changed. ``subject`` is what it is about (domain, tile, occupancy ...), ``text`` says it in words.
     ``where`` names target, dtypes and shapes if it does not hold everywhere; ``details`` are further lines, such as a
-    counterexample; ``line`` is the line of the spec at the head, 0 if there is none.
+    counterexample; ``line`` is the line at the head, 0 if there is none, of ``file`` or else of the spec.
     """
 
     level: Level
@@ -43,6 +44,7 @@ class Change:
     after: Any = None
     details: tuple[str, ...] = ()
     line: int = 0
+    file: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "level": self.level.value}

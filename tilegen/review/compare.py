@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilegen.check.findings import CONFLICT
 from tilegen.review.change import Change, Level
+from tilegen.review.compare_findings import finding_changes
 from tilegen.review.summary import Summary
 from tilegen.review.words import count_words, joined, number_words
-from tilegen.spec.diagnostic import Diagnostic, Severity
-
-LEVEL = {
-    Severity.ERROR: Level.ERROR,
-    Severity.UNDECIDED: Level.WARNING,
-    Severity.SLOW: Level.WARNING,
-    Severity.NOTE: Level.NOTE,
-}
 
 
 def compare(base: Summary, head: Summary, growth: Mapping[str, str]) -> Iterator[Change]:
@@ -25,14 +17,12 @@ def compare(base: Summary, head: Summary, growth: Mapping[str, str]) -> Iterator
     ``growth`` says of each dim whose domain changed whether it became ``wider``, ``narrower``, or ``other``.
     """
     yield from _tolerance(base, head)
-    yield from _verdict(base, head)
-    yield from _silenced(base, head)
-    yield from _words("family", base.family, head.family)
-    yield from _words("variant", base.variant, head.variant)
+    yield from finding_changes(base, head)
+    yield from _words("family", base.family, head.family, Level.WARNING)
+    yield from _words("variant", base.variant, head.variant, Level.WARNING)
     yield from _domain(base, head, growth)
     yield from _tensors(base, head)
-    yield from _mapping("scalar", base.scalars, head.scalars)
-    yield from _mapping("formula", base.compute, head.compute)
+    yield from _scalars(base, head)
     yield from _targets(base, head)
     yield from _tiles(base, head)
     yield from _compile_keys(base, head)
@@ -44,6 +34,7 @@ def compare(base: Summary, head: Summary, growth: Mapping[str, str]) -> Iterator
         yield Change(
             Level.NOTE, "shapes", f"built, tested and warmed ahead: {before} → {after}", details=_shapes(base, head)
         )
+    yield from _tests(base, head)
     yield from _words("doc", base.doc, head.doc)
 
 
@@ -52,18 +43,33 @@ def _shapes(base: Summary, head: Summary) -> tuple[str, ...]:
     return tuple([f"- {shape}" for shape in gone] + [f"+ {shape}" for shape in new])
 
 
-def _words(subject: str, before: str, after: str) -> Iterator[Change]:
+def _tests(base: Summary, head: Summary) -> Iterator[Change]:
+    """Golden cases of ``[tests]``: one that is gone is a case that nothing tests any more."""
+    gone = [case for case in base.tests if case not in head.tests]
+    new = [case for case in head.tests if case not in base.tests]
+    if gone or new:
+        words = [f"{len(cases)} {word}" for cases, word in ((new, "new"), (gone, "gone")) if cases]
+        level = Level.WARNING if gone else Level.NOTE
+        details = tuple([f"- {case}" for case in gone] + [f"+ {case}" for case in new])
+        text = f"golden cases of [tests]: {' and '.join(words)}"
+        yield Change(level, "tests", text, before=len(base.tests), after=len(head.tests), details=details)
+
+
+def _words(subject: str, before: str, after: str, level: Level = Level.NOTE) -> Iterator[Change]:
     if before != after:
         text = f"{subject}: {before or 'none'} → {after or 'none'}"
-        yield Change(Level.NOTE, subject, text, before=before, after=after)
+        yield Change(level, subject, text, before=before, after=after)
 
 
-def _mapping(subject: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
-    for name in dict.fromkeys((*before, *after)):
-        old, new = before.get(name), after.get(name)
-        if old != new:
-            text = f"{subject} `{name}`: {old or 'none'} → {new or 'none'}"
-            yield Change(Level.NOTE, subject, text, before=old, after=new)
+def _scalars(base: Summary, head: Summary) -> Iterator[Change]:
+    for name in dict.fromkeys((*base.scalars, *head.scalars)):
+        old, new = base.scalars.get(name), head.scalars.get(name)
+        if old is None:
+            yield Change(Level.WARNING, "scalar", f"`{name}` ({new}) is new: callers must pass it", after=new)
+        elif new is None:
+            yield Change(Level.WARNING, "scalar", f"`{name}` ({old}) is gone", before=old)
+        elif old != new:
+            yield Change(Level.NOTE, "scalar", f"`{name}`: {old} → {new}", before=old, after=new)
 
 
 def _tolerance(base: Summary, head: Summary) -> Iterator[Change]:
@@ -111,124 +117,6 @@ def _number(value: float | None) -> str:
     return "derived" if value is None else f"{value:g}"
 
 
-def _verdict(base: Summary, head: Summary) -> Iterator[Change]:
-    """Findings that are new, changed or gone, then rules whose standing changed without a finding to say so."""
-    before = {_identity(entry): entry for entry in base.findings}
-    after = {_identity(entry): entry for entry in head.findings}
-    said: set[str] = set()
-    for key, entry in after.items():
-        old = before.get(key)
-        if old is None:
-            said.add(entry.code)
-            yield _finding("newly refuted" if entry.severity is not Severity.UNDECIDED else "no longer proved", entry)
-        elif said_of(old) != said_of(entry):
-            said.add(entry.code)
-            yield Change(
-                Level.NOTE,
-                "rule",
-                f"{_rule(entry)} still found, with other numbers: {_first(entry.label)}",
-                details=_evidence(entry),
-                line=_line(entry),
-            )
-    for key, entry in before.items():
-        if key not in after and entry.code not in said and entry.code not in _codes(head.silenced):
-            said.add(entry.code)
-            standing = _standing(head, entry.code)
-            yield Change(Level.NOTE, "rule", f"{_rule(entry)} {_gone(standing)}: {entry.message}")
-    yield from _standings(base, head, said)
-
-
-def _identity(entry: Diagnostic) -> tuple[str, str, str]:
-    return entry.code, entry.severity.value, entry.message
-
-
-def said_of(entry: Diagnostic) -> tuple[Any, ...]:
-    """What a finding says, apart from its place and its mends."""
-    return _identity(entry), entry.label, tuple(note for note in entry.notes if not note.startswith(CONFLICT))
-
-
-def _codes(entries: tuple[Diagnostic, ...]) -> set[str]:
-    return {entry.code for entry in entries}
-
-
-def _gone(standing: str) -> str:
-    return {"proved": "is now proved", "": "no longer applies"}.get(standing, "is no longer found")
-
-
-def _finding(word: str, entry: Diagnostic) -> Change:
-    return Change(
-        LEVEL[entry.severity],
-        "rule",
-        f"{_rule(entry)} {word}: {entry.message}",
-        details=_evidence(entry),
-        line=_line(entry),
-    )
-
-
-def _rule(entry: Diagnostic) -> str:
-    return entry.code if entry.code.endswith(entry.name) else f"{entry.code} {entry.name}"
-
-
-def _evidence(entry: Diagnostic) -> tuple[str, ...]:
-    """The arithmetic, the counterexample and the mends."""
-    return tuple(line for line in (entry.label, *entry.notes[:1], *(f"help: {text}" for text in entry.help)) if line)
-
-
-def _first(text: str) -> str:
-    return text.split("\n")[0]
-
-
-def _line(entry: Diagnostic) -> int:
-    return entry.span.line if entry.span else 0
-
-
-def _standing(side: Summary, code: str) -> str:
-    """How a rule stands on one side: refuted, undecided, proved, or not asked (empty)."""
-    counts = side.rules.get(code)
-    if counts is None or not any(counts.values()):
-        return ""
-    return next(word for word in ("refuted", "undecided", "proved") if counts.get(word) or word == "proved")
-
-
-def _standings(base: Summary, head: Summary, said: set[str]) -> Iterator[Change]:
-    fresh, gone = [], []
-    for code in sorted({*base.rules, *head.rules} - said):
-        before, after = _standing(base, code), _standing(head, code)
-        if before == after or code in _codes(head.silenced) or code in _codes(base.silenced):
-            continue
-        if after == "proved":
-            fresh.append(f"{code} ({count_words(head.rules[code]['proved'], 'obligation')})")
-        elif not after:
-            gone.append(code)
-    if fresh:
-        yield Change(Level.NOTE, "rule", f"newly proved: {joined(fresh)}", after=fresh)
-    if gone and head.planned:
-        yield Change(
-            Level.NOTE, "rule", f"no longer asked, for nothing is left that they speak of: {joined(gone)}", before=gone
-        )
-
-
-def _silenced(base: Summary, head: Summary) -> Iterator[Change]:
-    for rule in dict.fromkeys((*base.allow, *head.allow)):
-        old, new = base.allow.get(rule), head.allow.get(rule)
-        if old == new:
-            continue
-        if new is None:
-            yield Change(Level.NOTE, "silenced", f"{rule} is no longer silenced", before=old)
-        elif old is not None:
-            yield Change(Level.NOTE, "silenced", f"reason for silencing {rule}: {old} → {new}", before=old, after=new)
-        else:
-            hidden = [entry for entry in head.silenced if entry.code == rule]
-            what = "; ".join(f"{entry.message}: {_first(entry.label)}" for entry in hidden) or "nothing it finds today"
-            yield Change(
-                Level.WARNING,
-                "silenced",
-                f"{rule} is newly silenced, which hides {what}",
-                after=new,
-                details=(f"reason given: {new}",),
-            )
-
-
 def _domain(base: Summary, head: Summary, growth: Mapping[str, str]) -> Iterator[Change]:
     for name in dict.fromkeys((*base.dims, *head.dims)):
         old, new = base.dims.get(name), head.dims.get(name)
@@ -245,9 +133,8 @@ def _tensors(base: Summary, head: Summary) -> Iterator[Change]:
     for name in dict.fromkeys((*base.tensors, *head.tensors)):
         old, new = base.tensors.get(name), head.tensors.get(name)
         if old is None and new is not None:
-            yield Change(
-                Level.WARNING, "tensors", f"`{name}` ({new.shape}) is new: callers must pass it", after=new.shape
-            )
+            what = "an output that callers get too" if new.output else "callers must pass it"
+            yield Change(Level.WARNING, "tensors", f"`{name}` ({new.shape}) is new: {what}", after=new.shape)
         elif old is not None and new is None:
             yield Change(Level.WARNING, "tensors", f"`{name}` ({old.shape}) is gone", before=old.shape)
         elif old is not None and new is not None and old.shape != new.shape:
@@ -307,12 +194,13 @@ def _rules(name: str, before: tuple[str, ...], after: tuple[str, ...]) -> tuple[
         return f"{name}: its rules stand in another order", tuple(after)
     if not before or not after:
         return f"{name}: {'derived' if not before else 'by rules'} → {'derived' if not after else 'by rules'}", lines
-    return f"{name}: {count_words(len(lines), 'rule')} of {max(len(before), len(after))} changed", lines
+    return f"{name}: {count_words(max(len(gone), len(new)), 'rule')} of {max(len(before), len(after))} changed", lines
 
 
 def _compile_keys(base: Summary, head: Summary) -> Iterator[Change]:
     if not base.compile_keys or not head.compile_keys:
         return
+    told: dict[tuple[str, int, int], list[str]] = {}
     for arch in (arch for arch in head.compile_keys if arch in base.compile_keys):
         old = {_key(key) for key in base.compile_keys[arch]}
         new = {_key(key) for key in head.compile_keys[arch]}
@@ -321,7 +209,10 @@ def _compile_keys(base: Summary, head: Summary) -> Iterator[Change]:
         added, gone = len(new - old), len(old - new)
         words = [f"{added} new" for _ in (0,) if added] + [f"{gone} gone" for _ in (0,) if gone]
         text = f"{number_words(len(old))} → {number_words(len(new))}: {', '.join(words)}"
-        yield Change(Level.NOTE, "compile keys", text, where=arch, before=len(old), after=len(new))
+        told.setdefault((text, len(old), len(new)), []).append(arch)
+    for (text, before, after), archs in told.items():
+        where = joined(archs)
+        yield Change(Level.NOTE, "compile keys", text, where=where, before=before, after=after)
 
 
 def _key(key: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

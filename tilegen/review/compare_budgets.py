@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tilegen.plan.build import dtype_bindings
-from tilegen.review.budget import Budget, BufferBudget, LaunchBudget, budget, cost_of, dtype_words, launch_role
+from tilegen.review.budget import Budget, LaunchBudget, budget, cost_of, dtype_words, launch_role
 from tilegen.review.change import BudgetRow, Change, Level
+from tilegen.review.compare_launches import launch_changes
 from tilegen.review.shapes import CaseTable, case_table
 from tilegen.review.words import count_words, joined, shape_words
 
@@ -70,13 +72,19 @@ def _alone(arch: str, base: Spec, head: Spec, before: CaseTable | None, after: C
 def _paired(arch: str, before: CaseTable, after: CaseTable) -> Iterator[Pair]:
     bindings = [{dtype_words(t.spec, b): b for b in dtype_bindings(t.spec)} for t in (before, after)]
     aligned = _aligned(*bindings)
-    for (old, new), shape in _meetings(before, after).items():
+    meetings = _meetings(before, after)
+    partners = Counter(new for old, new in meetings if old is not None)
+    for (old, new), shape in meetings.items():
         for words, (was, now) in aligned.items():
+            then = None if old is None or was is None else budget(before.spec, arch, was, before.cases[old], shape)
+            today = None if new is None or now is None else budget(after.spec, arch, now, after.cases[new], shape)
+            if today is not None and partners[new] > 1:
+                today = replace(today, where="")  # its condition holds for shapes that another case had, too
             pair = Pair(
                 arch,
                 words,
-                None if old is None or was is None else budget(before.spec, arch, was, before.cases[old], shape),
-                None if new is None or now is None else budget(after.spec, arch, now, after.cases[new], shape),
+                then,
+                today,
                 "dtypes" if was is None or now is None else "shapes" if old is None or new is None else "",
             )
             if pair.before is None and pair.after is None:
@@ -218,14 +226,15 @@ def budget_changes(found: list[Pair]) -> Iterator[Change]:
             told.setdefault(key, []).append(pair)
             kept.setdefault(key, change)
     for key, change in kept.items():
-        yield replace(change, where=_common(told[key]))
+        yield replace(change, where=_common(told[key], at_shape=change.subject == "grid"))
 
 
-def _common(found: list[Pair]) -> str:
+def _common(found: list[Pair], at_shape: bool) -> str:
+    """The targets, dtypes and shapes that say the same. A grid is that of one shape, whatever the condition."""
     archs = joined(dict.fromkeys(pair.arch for pair in found))
     dtypes = joined(dict.fromkeys(dtype for pair in found for dtype in pair.dtypes.split(" and ")))
     total = sum(pair.more + 1 for pair in found)
-    first = where_words(replace(found[0], more=0))
+    first = f"at {shape_words(found[0].either.shape)}" if at_shape else where_words(replace(found[0], more=0))
     more = f" and {count_words(total - 1, 'more case')}" if total > 1 else ""
     return f"{archs}, {dtypes}, {first}{more}"
 
@@ -239,7 +248,7 @@ def pair_changes(pair: Pair, where: str) -> Iterator[Change]:
     old, new = ({launch_role(side, launch): launch for launch in side.launches} for side in (before, after))
     for name in dict.fromkeys((*new, *old)):
         if name in old and name in new:
-            yield from _launch(old[name], new[name], f" of `{name}`" if name and len(new) > 1 else "")
+            yield from launch_changes(old[name], new[name], f" of `{name}`" if name and len(new) > 1 else "")
         else:
             word = "added" if name in new else "gone"
             yield Change(Level.NOTE, "launch", f"kernel launch `{name or pair.either.kernel}` {word}", where=where)
@@ -249,113 +258,11 @@ def _one_sided(pair: Pair) -> Iterator[Change]:
     side = _widest(pair.either)
     assert side is not None
     word = "new" if pair.before is None else "no longer declared"
+    registers = "unknown" if side.registers is None else side.registers
     of = {"target": pair.arch, "dtypes": pair.dtypes}.get(pair.lacks, "shapes")
     text = (
         f"{of} {word}: {side.shared_bytes + side.static_bytes:,} B shared, "
-        f"{_count(side.registers)} registers a thread, {count_words(side.blocks_per_sm, 'block')} an SM, "
+        f"{registers} registers a thread, {count_words(side.blocks_per_sm, 'block')} an SM, "
         f"{_path(side) or 'no copies to shared memory'}"
     )
     yield Change(Level.NOTE, pair.lacks, text)
-
-
-def _launch(old: LaunchBudget, new: LaunchBudget, of: str) -> Iterator[Change]:
-    if new.blocks_per_sm != old.blocks_per_sm:
-        level = Level.WARNING if new.blocks_per_sm < old.blocks_per_sm else Level.NOTE
-        factor = _factor(old.blocks_per_sm, new.blocks_per_sm)
-        text = f"blocks an SM{of}: {old.blocks_per_sm} → {new.blocks_per_sm}{factor}, limited by {new.limiter}"
-        yield Change(level, "occupancy", text, before=old.blocks_per_sm, after=new.blocks_per_sm)
-    if new.instructions != old.instructions or set(new.slower_because) != set(old.slower_because):
-        yield _instructions(old, new, of)
-    if new.copies != old.copies:
-        level = Level.WARNING if "TMA" in old.copies and "TMA" not in new.copies else Level.NOTE
-        text = f"copies into shared memory{of}: {old.copies or 'none'} → {new.copies or 'none'}"
-        yield Change(level, "instructions", text, before=old.copies, after=new.copies)
-    yield from _shared(old, new, of)
-    yield from _registers(old, new, of)
-    if new.threads != old.threads:
-        text = f"threads of a block{of}: {old.threads:,} → {new.threads:,}"
-        yield Change(Level.NOTE, "threads", text, before=old.threads, after=new.threads)
-    if new.grid != old.grid:
-        blocks = [_product(side.grid) for side in (old, new)]
-        text = f"grid{of}: {_grid(old)} → {_grid(new)} ({blocks[0]:,} → {blocks[1]:,} blocks)"
-        yield Change(Level.NOTE, "grid", text, before=list(old.grid), after=list(new.grid))
-    if new.stages != old.stages:
-        text = f"stages{of}: {_stages(old)} → {_stages(new)}"
-        yield Change(Level.NOTE, "stages", text, before=list(old.stages), after=list(new.stages))
-
-
-def _factor(old: int, new: int) -> str:
-    return " (halved)" if old and new * 2 == old else " (doubled)" if new and old * 2 == new else ""
-
-
-def _instructions(old: LaunchBudget, new: LaunchBudget, of: str) -> Change:
-    lost = "wgmma" in " ".join(old.instructions) and "wgmma" not in " ".join(new.instructions)
-    reasons = [reason for reason in new.slower_because if reason not in old.slower_because]
-    level = Level.WARNING if lost or reasons else Level.NOTE
-    before, after = (joined(side.instructions) or "none" for side in (old, new))
-    text = f"matrix instruction{of}: {before} → {after}"
-    return Change(
-        level, "instructions", text, before=list(old.instructions), after=list(new.instructions), details=tuple(reasons)
-    )
-
-
-def _shared(old: LaunchBudget, new: LaunchBudget, of: str) -> Iterator[Change]:
-    totals = [side.shared_bytes + side.static_bytes for side in (old, new)]
-    lines = tuple(_buffers({b.name: b for b in old.shared}, {b.name: b for b in new.shared}))
-    if totals[0] == totals[1] and not lines:
-        return
-    share = f" of {new.shared_limit:,} B" if totals[1] else ""
-    text = f"shared memory{of}: {totals[0]:,} B → {totals[1]:,} B{share}"
-    yield Change(Level.NOTE, "shared memory", text, before=totals[0], after=totals[1], details=lines)
-
-
-def _buffers(old: Mapping[str, BufferBudget], new: Mapping[str, BufferBudget]) -> Iterator[str]:
-    for name in dict.fromkeys((*old, *new)):
-        before, after = old.get(name), new.get(name)
-        if before is None and after is not None:
-            yield f"{name}: new, {_buffer(after)}"
-        elif before is not None and after is None:
-            yield f"{name}: gone, {_buffer(before)}"
-        elif before is not None and after is not None and _buffer(before) != _buffer(after):
-            yield f"{name}: {_buffer(before)} → {_buffer(after)}"
-
-
-def _buffer(buffer: BufferBudget) -> str:
-    stages = f"{buffer.stages} x " if buffer.stages != 1 else ""
-    return f"{stages}{' x '.join(map(str, buffer.shape))} {buffer.dtype}, {buffer.bytes:,} B"
-
-
-def _registers(old: LaunchBudget, new: LaunchBudget, of: str) -> Iterator[Change]:
-    if old.registers == new.registers and old.register_limit == new.register_limit:
-        return
-    over = new.registers is not None and new.registers > new.register_limit
-    was_over = old.registers is not None and old.registers > old.register_limit
-    text = (
-        f"registers a thread{of}, estimated: {_count(old.registers)} → {_count(new.registers)}; "
-        f"available {old.register_limit} → {new.register_limit}"
-        if old.register_limit != new.register_limit
-        else f"registers a thread{of}, estimated: {_count(old.registers)} → {_count(new.registers)} "
-        f"of {new.register_limit}"
-    )
-    spills = (f"{new.registers} do not fit {new.register_limit}: ptxas is expected to spill",) if over else ()
-    level = Level.WARNING if over and not was_over else Level.NOTE
-    yield Change(level, "registers", text, before=old.registers, after=new.registers, details=spills)
-
-
-def _count(value: int | None) -> str:
-    return "unknown" if value is None else str(value)
-
-
-def _grid(launch: LaunchBudget) -> str:
-    return " x ".join(f"{extent:,}" for extent in launch.grid)
-
-
-def _stages(launch: LaunchBudget) -> str:
-    return joined(map(str, launch.stages)) or "no pipeline"
-
-
-def _product(extents: tuple[int, ...]) -> int:
-    total = 1
-    for extent in extents:
-        total *= extent
-    return total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,14 +11,21 @@ from tilegen.review.change import Change, Level
 from tilegen.review.words import count_words, joined, number_words
 
 FACTS = "golden/facts.json"
+BY_HAND = "edited by hand"
 TENSOR_CORE = ("wgmma", "tma_load", "tma_store")
 """Instructions whose loss is a loss of speed."""
 
 
 def golden_changes(
-    before: Mapping[str, bytes], after: Mapping[str, bytes], spec_sha256: str, lock_sha256: str = ""
+    before: Mapping[str, bytes],
+    after: Mapping[str, bytes],
+    spec_sha256: str,
+    lock_sha256: str = "",
+    built: Mapping[str, str] | None = None,
 ) -> Iterator[Change]:
-    """``before`` and ``after`` are a kernel's generated folder; the hashes those of spec and lock at the head."""
+    """``before`` and ``after`` are a kernel's generated folder; the hashes those of spec and lock at the head. ``built``
+    maps the files that the build wrote to their hashes, as the manifest at the head has them.
+    """
     old, new = _facts(before), _facts(after)
     made_from = {} if new is None else new.get("spec", {})
     if new is not None and (made_from.get("sha256"), made_from.get("lock_sha256", "")) != (spec_sha256, lock_sha256):
@@ -28,6 +36,8 @@ def golden_changes(
         )
     elif old is not None and new is None:
         yield Change(Level.WARNING, "golden", "the generated folder is gone, the spec is not: run `tilegen build`")
+    if new is not None:
+        yield from _edited(before, after, {**_hashes(new.get("files")), **(built or {})})
     if old is None or new is None:
         return
     yield from _versions(old, new)
@@ -41,6 +51,36 @@ def _facts(folder: Mapping[str, bytes]) -> Mapping[str, Any] | None:
     except (KeyError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _hashes(value: Any) -> dict[str, str]:
+    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
+
+
+def _edited(before: Mapping[str, bytes], after: Mapping[str, bytes], built: Mapping[str, str]) -> Iterator[Change]:
+    """Files that changed and are not what the build wrote, by the hashes that it recorded; and those that it did not write."""
+    changed = [name for name in sorted(after) if after[name] != before.get(name) and not name.startswith("aot/")]
+    others = [name for name in changed if name in built and _sha256(after[name]) != built[name]]
+    endings = [name for name in others if _sha256(after[name].replace(b"\r\n", b"\n")) == built[name]]
+    by_hand = [name for name in others if name not in endings]
+    known = {*built, FACTS} if any(name.startswith("test_") for name in built) else {*after}
+    unknown = [name for name in changed if name not in known and name not in before]
+    gone = [name for name in sorted(built) if name not in after and name in before]
+    if by_hand:
+        text = f"{BY_HAND}, and `tilegen build` would write over it: {joined(by_hand)}"
+        yield Change(Level.WARNING, "golden", text, after=by_hand)
+    if endings:
+        text = f"other line ends than the build wrote (`* -text` in .gitattributes keeps them): {joined(endings)}"
+        yield Change(Level.WARNING, "golden", text, after=endings)
+    if unknown:
+        text = f"no build wrote it, and the next removes it: {joined(unknown)}"
+        yield Change(Level.WARNING, "golden", text, after=unknown)
+    if gone:
+        yield Change(Level.WARNING, "golden", f"missing from the generated folder: {joined(gone)}", after=gone)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _versions(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

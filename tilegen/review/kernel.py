@@ -8,23 +8,28 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilegen.check.report import Report, known_report, report_of_spec
 from tilegen.emit.artefacts import SOURCES
 from tilegen.emit.rendering import RenderError, render
 from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, Status, ordered
-from tilegen.review.compare import compare, said_of
+from tilegen.review.compare import compare
 from tilegen.review.compare_budgets import budget_changes, pairs, rows
-from tilegen.review.goldens import golden_changes
+from tilegen.review.compare_findings import said_of
+from tilegen.review.formulas import compute_changes
+from tilegen.review.goldens import BY_HAND, golden_changes
 from tilegen.review.growth import growth
-from tilegen.review.names import differing_values, same_but_for_the_name, same_values
+from tilegen.review.names import same_but_for_the_name, same_values
+from tilegen.review.same_tiles import same_tiles
+from tilegen.review.signature import signature_changes
 from tilegen.review.source import source_diffs
 from tilegen.review.summary import Summary, summarize
 from tilegen.review.tuned import tuned_changes
+from tilegen.review.unreadable import edit_changes, error_changes
 from tilegen.review.words import count_words, joined
 from tilegen.spec.diagnostic import Diagnostic, SpecError
-from tilegen.spec.find import LOCK_SUFFIX
+from tilegen.spec.document import MAX_BYTES
 from tilegen.spec.loading import load_bytes
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ def added(side: Side, *, cached: bool = True) -> KernelDiff:
     """A kernel that is new: what it promises, and what the checker finds. ``cached`` takes a verdict that is known."""
     loaded = _load(side)
     if isinstance(loaded, SpecError):
-        return KernelDiff(side.kernel, side.path, Status.ADDED, changes=tuple(_unreadable(loaded)))
+        return KernelDiff(side.kernel, side.path, Status.ADDED, changes=tuple(error_changes(loaded)))
     summary = summarize(loaded, _report(side, loaded, cached))
     changes = [
         Change(Level.NOTE, "kernel", f"new kernel, {_promise(summary)}", after=summary.kernel),
@@ -58,21 +63,25 @@ def removed(side: Side) -> KernelDiff:
 
 def changed(old: Side, new: Side, *, cached: bool = True) -> KernelDiff:
     """A kernel that both revisions have, under the same name or another. ``cached`` takes verdicts that are known."""
-    status = Status.RENAMED if old.kernel != new.kernel or old.path != new.path else Status.CHANGED
+    status = Status.RENAMED if old.kernel != new.kernel else Status.MOVED if old.path != new.path else Status.CHANGED
     same = (old.spec, old.lock) == (new.spec, new.lock)
     found, budgets, files = ([], (), ()) if same else _content(old, new, cached)
-    if not files:
+    if not files and new.folder:
         files = _committed(old, new)
     changes = [*_names(old, new), *found]
-    changes += golden_changes(old.folder, new.folder, _hash(new.spec), _hash(new.lock))
+    changes += golden_changes(old.folder, new.folder, _hash(new.spec), _hash(new.lock), new.built)
     changes += tuned_changes(old.lock, new.lock)
+    by_hand = any(change.text.startswith(BY_HAND) for change in changes)
+    changes += _source_change(files, printed_anew=same and not by_hand)
+    if not changes:
+        changes.append(Change(Level.NOTE, "golden", "a file of the generated folder differs that no kernel reads"))
     return KernelDiff(
         new.kernel,
         new.path,
         status,
         old.kernel if old.kernel != new.kernel else "",
         old.path if old.path != new.path else "",
-        ordered([*changes, *_source_change(files)]),
+        ordered(changes),
         budgets,
         files,
     )
@@ -96,26 +105,34 @@ Content = tuple[list[Change], tuple[BudgetRow, ...], tuple[FileDiff, ...]]
 
 def _content(old: Side, new: Side, cached: bool) -> Content:
     """The changes of the spec, the budget table, and what the change does to the generated source."""
-    if old.lock == new.lock and same_but_for_the_name(old.spec, new.spec):
+    if old.lock == new.lock and same_but_for_the_name(old.spec, new.spec) and len(new.spec) <= MAX_BYTES:
         if same_values(old.spec, new.spec):
             text = "only comments and layout of the spec changed: the kernel is the same"
             return [Change(Level.NOTE, "comments", text)], (), ()
         return [], (), ()
     before, after = _load(old), _load(new)
     if isinstance(after, SpecError):
-        return [*_unreadable(after), *_values_changed(old, new)], (), ()
+        return [*error_changes(after), *edit_changes(old, new)], (), ()
     if isinstance(before, SpecError):
         text = "the spec could not be read before, and can be now"
-        return [Change(Level.NOTE, "kernel", text), *_findings(summarize(after, _report(new, after, cached)))], (), ()
+        findings = _findings(summarize(after, _report(new, after, cached)))
+        return [Change(Level.NOTE, "kernel", text), *findings, *edit_changes(old, new)], (), ()
     base = summarize(before, _report(old, before, cached, mends=lambda _: False))
     known = {said_of(entry) for entry in base.findings}
-    # Of a finding that was there before nothing is told.
+    # A finding that was there before is not mended again.
     head = summarize(after, _report(new, after, cached, mends=lambda entry: said_of(entry) not in known))
-    found = list(compare(base, head, growth(before, after)))
+    found = [*compute_changes(before, after), *compare(base, head, growth(before, after))]
+    found += signature_changes(before, after)
     if not base.planned or not head.planned:
         return found, (), ()
     both = pairs(before, after)
-    return found + list(budget_changes(both)), rows(both), _rendered(old, new, before, after)
+    if not both and any(change.subject == "tile" for change in found):
+        found += same_tiles(before, after)
+    files = _rendered(old, new, before, after)
+    if not found and not both and not any(file.kind == "code" for file in files):
+        text = "the spec says the same in another order, or in other words: nothing of the kernel changed"
+        found.append(Change(Level.NOTE, "comments", text))
+    return found + list(budget_changes(both)), rows(both), files
 
 
 def _report(side: Side, spec: Spec, cached: bool, *, mends: Callable[[Diagnostic], bool] = lambda _: True) -> Report:
@@ -139,12 +156,16 @@ def _committed(old: Side, new: Side) -> tuple[FileDiff, ...]:
     """The differences of the generated sources in the two revisions."""
     first, second = (
         _plain(
-            {name: text.decode(errors="replace") for name, text in side.folder.items() if name.endswith(".py")},
+            {name: _text(content) for name, content in side.folder.items() if name.endswith(".py")},
             side.kernel,
         )
         for side in (old, new)
     )
     return source_diffs(_renamed(first, old, new), second)
+
+
+def _text(content: bytes) -> str:
+    return content.replace(b"\r\n", b"\n").decode(errors="replace")
 
 
 def _renamed(files: Mapping[str, str], old: Side, new: Side) -> dict[str, str]:
@@ -163,14 +184,15 @@ def _plain(files: Mapping[str, str], kernel: str) -> dict[str, str]:
     return found if test is None else {**found, "test_<kernel>.py": test}
 
 
-def _source_change(files: tuple[FileDiff, ...]) -> Iterator[Change]:
+def _source_change(files: tuple[FileDiff, ...], printed_anew: bool) -> Iterator[Change]:
     """What differs of the generated source, in one line: code, and then what matters less."""
     counts = Counter(file.kind for file in files)
     less = [(counts["comments"] + counts["header"], "only in header or comments"), (counts["support"], "of support")]
     rest = joined(f"{count_words(count, 'file')} {word}" for count, word in less if count)
     code = joined(f"{file.path} (+{file.added} -{file.removed})" for file in files if file.kind == "code")
     if code:
-        yield Change(Level.NOTE, "source", f"generated code: {code}" + (f"; {rest}" if rest else ""))
+        but = "; the spec is the same: the templates that print it changed" if printed_anew else ""
+        yield Change(Level.NOTE, "source", f"generated code: {code}" + (f"; {rest}" if rest else "") + but)
     elif counts["comments"] or counts["support"]:
         yield Change(Level.NOTE, "source", f"generated source: no code of the kernel; {rest}")
     elif files:
@@ -182,25 +204,6 @@ def _load(side: Side) -> Spec | SpecError:
         return load_bytes(side.spec, side.path, side.lock)
     except SpecError as error:
         return error
-
-
-def _unreadable(error: SpecError) -> Iterator[Change]:
-    for entry in error.diagnostics:
-        details = tuple(line for line in (entry.label, *(f"help: {text}" for text in entry.help)) if line)
-        subject = "tuned" if entry.span is not None and entry.span.file.endswith(LOCK_SUFFIX) else "spec"
-        line = entry.span.line if entry.span and subject == "spec" else 0
-        yield Change(Level.ERROR, subject, f"{entry.code}: {entry.message}", details=details, line=line)
-
-
-def _values_changed(old: Side, new: Side) -> Iterator[Change]:
-    """What was edited, value by value, where the spec can no longer be read as one."""
-    for path, was, now in differing_values(old.spec, new.spec):
-        yield Change(Level.NOTE, "spec", f"{path}: {_value(was)} → {_value(now)}", before=was, after=now)
-
-
-def _value(value: Any) -> str:
-    text = "none" if value is None else repr(value) if isinstance(value, (str, dict, list)) else str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _findings(summary: Summary) -> Iterator[Change]:

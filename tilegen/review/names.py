@@ -22,6 +22,11 @@ def kernel_name(content: bytes) -> str:
     return name if isinstance(name, str) and name.isidentifier() else ""
 
 
+def is_toml(content: bytes) -> bool:
+    """Whether the file can be read as TOML at all."""
+    return _values(content) is not None
+
+
 def differing_values(first: bytes, second: bytes) -> list[tuple[str, Any, Any]]:
     """Every place of two TOML files with different values: its path and both values, None for one that is not there."""
     return list(_differing("", _values(first) or {}, _values(second) or {}))
@@ -42,8 +47,23 @@ def same_values(first: bytes, second: bytes) -> bool:
 
 
 def same_but_for_the_name(first: bytes, second: bytes) -> bool:
-    """Whether two specs say the same but for the name of the kernel."""
+    """Whether two specs say the same, in the same order, but for the name of the kernel."""
     old, new = _values(first), _values(second)
     if old is None or new is None:
         return False
-    return {**old, "kernel": ""} == {**new, "kernel": ""}
+    return repr({**old, "kernel": ""}) == repr({**new, "kernel": ""})
+
+
+def likeness(first: bytes, second: bytes) -> float:
+    """The share of values that two specs have in common, from 0 to 1, the kernel's name aside."""
+    leaves = [dict(_leaves("", {**(_values(content) or {}), "kernel": ""})) for content in (first, second)]
+    same = sum(path in leaves[1] and leaves[1][path] == value for path, value in leaves[0].items())
+    return float(same / max(1, *map(len, leaves)))
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for name, entry in value.items():
+            yield from _leaves(f"{path}.{name}", entry)
+    else:
+        yield path, value

@@ -72,8 +72,11 @@ class Repository:
         found = {}
         for name in sorted({os.fsdecode(entry) for entry in listing.split(b"\0") if entry}):
             path = self.root / name
-            if path.is_file() and not path.is_symlink():
-                found[name] = path.read_bytes()
+            try:
+                if path.is_file() and not path.is_symlink():
+                    found[name] = path.read_bytes()
+            except OSError as error:
+                raise RevisionError(f"cannot read {name}: {error.strerror}") from None
         return found
 
 
@@ -111,6 +114,8 @@ def _commit(here: Repository, name: str) -> str:
     try:
         found = _git(here.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except RevisionError:
+        if name == "HEAD":
+            raise RevisionError("the repository has no commit yet: there is nothing to compare with") from None
         raise RevisionError(
             f"git does not know the revision `{name}`; in a shallow clone, fetch it first (actions/checkout: fetch-depth: 0)"
         ) from None

@@ -38,12 +38,12 @@ class Summary:
     dims: Mapping[str, str]
     tensors: Mapping[str, TensorSummary]
     scalars: Mapping[str, str]
-    compute: Mapping[str, str]
     tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
     tolerance: Mapping[str, Any] | None
     allow: Mapping[str, str]
     dispatch: tuple[str, ...]
     shapes: tuple[str, ...]
+    tests: tuple[str, ...]
     rules: Mapping[str, Mapping[str, int]]
     findings: tuple[Diagnostic, ...]
     silenced: tuple[Diagnostic, ...]
@@ -70,7 +70,6 @@ def summarize(spec: Spec, report: Report) -> Summary:
             for tensor in spec.tensors
         },
         scalars={scalar.name: scalar.dtype for scalar in spec.scalars},
-        compute={name: str(value) for name, value in values.get("compute", {}).items()},
         tiles={target.arch: rule_words(spec, target.arch) for target in spec.targets},
         tolerance=_tolerance(spec),
         allow={entry.rule: entry.reason for entry in spec.allow},
@@ -78,6 +77,7 @@ def summarize(spec: Spec, report: Report) -> Summary:
             f"{entry.call}" + (f" where {entry.when_text}" if entry.when_text else "") for entry in spec.dispatch
         ),
         shapes=tuple(map(shape_words, values.get("shapes", ()))),
+        tests=tuple(shape_words(case.dims) + (f", {case.dtype}" if case.dtype else "") for case in spec.tests),
         rules=report.rules,
         findings=tuple(entry for entry in report.diagnostics if entry.code.startswith("TG-")),
         silenced=report.silenced,

@@ -1,6 +1,6 @@
 """Kernel specs: TOML to a typed, frozen `Spec`, with a place for every field and diagnostics that show it.
 
-Diagnostics and places import nothing heavy; what reads a spec brings pydantic, and is imported when it is asked for.
+Diagnostics and places import nothing heavy; what reads a spec brings sympy, and is imported when it is asked for.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,7 @@ def load_bytes(data: bytes, path: str, lock: bytes | None = None) -> Spec:
 
 def with_lock(spec: Spec, lock: Lock | None) -> Spec:
     """The spec with these winners in place of its own."""
-    tuned = spec.model_copy(update={"lock": lock})
-    tuned._document, tuned._section = spec._document, spec._section
-    return tuned
+    return replace(spec, lock=lock)
 
 
 def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
@@ -91,7 +90,7 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
     }
     if reader.diagnostics or compute is None or kernel is None:
         return None
-    spec = Spec(
+    return Spec(
         path=path,
         sha256=sha256,
         kernel=kernel,
@@ -105,11 +104,10 @@ def _read(reader: Reader, sha256: str, path: str) -> Spec | None:
         scalars=tuple(scalars.values()),
         compute=compute,
         tile=tile,
+        document=reader.document,
+        section=section,
         **rest,
     )
-    spec._document = reader.document
-    spec._section = section
-    return spec
 
 
 def _declared(value: Any, section: FamilySection) -> list[str]:

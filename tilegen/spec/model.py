@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from tilegen.expr import Condition, Range, Size, evaluate, narrowed
 from tilegen.spec.document import Document, parse_path, spell_path
@@ -19,11 +18,8 @@ from tilegen.spec.section import Compute, FamilySection
 from tilegen.spec.source import Span
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-
-class Dim(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Dim:
     """One dim and its domain: the union of `values`, of the points where `also` holds, and of a range, all within
     `min`, `max` and `multiple_of`. A `dynamic` dim is a run-time symbol; its `values` are tested ahead.
     """
@@ -66,7 +62,8 @@ class Dim(_Value):
         return not self.is_listed
 
 
-class Tensor(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
     """One tensor. `dtypes` are the choices, or None where the dtype is that of tensor `same_as`. `role` is its name in
     the family, or None for a further tensor; `output` tensors are written.
     """
@@ -80,7 +77,8 @@ class Tensor(_Value):
     doc: str = ""
 
 
-class Scalar(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Scalar:
     """A number given at run time."""
 
     name: str
@@ -88,7 +86,8 @@ class Scalar(_Value):
     doc: str = ""
 
 
-class Swizzle(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Swizzle:
     """Order of the output tiles: panels of `panel` tiles, walked by `order`."""
 
     panel: int
@@ -100,7 +99,8 @@ class Swizzle(_Value):
         return f"{self.order}_{self.panel}"
 
 
-class TileRule(_Value):
+@dataclass(frozen=True, kw_only=True)
+class TileRule:
     """One rule of a tile value: `use` where `when` holds (always, if None) and no earlier rule does.
 
     `use` is a size, a word of the parameter ("square", "auto"), a bool or a Swizzle; the texts are as written.
@@ -113,22 +113,25 @@ class TileRule(_Value):
     span: Span
 
 
-class TileValue(_Value):
+@dataclass(frozen=True, kw_only=True)
+class TileValue:
     """The value of a tile parameter: the first rule whose condition holds."""
 
     rules: tuple[TileRule, ...]
 
 
-class Target(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Target:
     """A chip to build for, with what differs on it."""
 
     arch: str
-    tile: dict[str, TileValue] = {}
+    tile: dict[str, TileValue] = field(default_factory=dict)
     schedule: TileValue | None = None
     span: Span
 
 
-class Prefer(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Prefer:
     """A callable "module.sub:function" that takes over where `when` holds (always, if None)."""
 
     when: Condition | None = None
@@ -137,7 +140,8 @@ class Prefer(_Value):
     span: Span
 
 
-class Allow(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Allow:
     """A rule whose findings are accepted, with the reason."""
 
     rule: str
@@ -145,7 +149,8 @@ class Allow(_Value):
     span: Span
 
 
-class GoldenCase(_Value):
+@dataclass(frozen=True, kw_only=True)
+class GoldenCase:
     """One golden case: a value for each dim, and a dtype where the spec has several."""
 
     dims: dict[str, int]
@@ -153,7 +158,8 @@ class GoldenCase(_Value):
     span: Span
 
 
-class Tolerance(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
     """Tolerances in place of the derived ones, with the reason."""
 
     atol: float | None = None
@@ -162,7 +168,8 @@ class Tolerance(_Value):
     span: Span
 
 
-class Winner(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Winner:
     """A tiling that was measured to be faster on ``target`` where ``when`` holds; ``tiles`` has the schedule too, if given.
 
     ``ratio`` is how many times as fast it was as the rules of the spec, ``us`` microseconds of a call.
@@ -177,22 +184,29 @@ class Winner(_Value):
     date: str = ""
     us: float | None = None
     ratio: float | None = None
-    shape: dict[str, int] = {}
-    versions: dict[str, str] = {}
+    shape: dict[str, int] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     span: Span
 
 
-class Lock(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Lock:
     """The winners of a spec, first match; the file at `path` stands beside the spec."""
 
     path: str
     sha256: str
     winners: tuple[Winner, ...]
 
-    _document: Document = PrivateAttr()
+    document: Document = field(repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The file as it was read."""
+        return self.document.text
 
 
-class Spec(_Value):
+@dataclass(frozen=True, kw_only=True)
+class Spec:
     """One kernel spec. `span("tile.BLOCK_N")` says where something stands in the file.
 
     `shapes` are the static dims of what is built ahead, in increasing order; empty if every combination of `values` is.
@@ -218,8 +232,9 @@ class Spec(_Value):
     tolerance: Tolerance | None = None
     lock: Lock | None = None
 
-    _document: Document = PrivateAttr()
-    _section: FamilySection = PrivateAttr()
+    document: Document = field(repr=False, compare=False)
+    section: FamilySection = field(repr=False, compare=False)
+    """The family's section, of the variant if there is one."""
 
     def span(self, path: str) -> Span:
         """Where the value at `path` ("dims.M.max", "tile.BLOCK_C[1].when") stands; the nearest parent if absent.
@@ -227,33 +242,33 @@ class Spec(_Value):
         A path that starts with "winner" stands in the lock.
         """
         if self.lock is not None and path.startswith("winner["):
-            return self.lock._document.span(parse_path(path))
-        return self._document.span(parse_path(path))
+            return self.lock.document.span(parse_path(path))
+        return self.document.span(parse_path(path))
 
     def key_span(self, path: str) -> Span:
         """Where the key at `path` stands."""
-        return self._document.key_span(parse_path(path))
+        return self.document.key_span(parse_path(path))
 
     def has(self, path: str) -> bool:
         """True if the file itself gives the value at `path`."""
         if self.lock is not None and path.startswith("winner["):
-            return parse_path(path) in self.lock._document.places
-        return parse_path(path) in self._document.places
+            return parse_path(path) in self.lock.document.places
+        return parse_path(path) in self.document.places
 
     @property
     def text(self) -> str:
         """The file as it was read."""
-        return self._document.text
+        return self.document.text
 
     @property
     def document_values(self) -> dict[str, Any]:
         """The file as plain TOML values."""
-        return self._document.values
+        return self.document.values
 
     @property
     def document_paths(self) -> Iterator[str]:
         """The path of every key and value of the file, in its order, parents first where they begin together."""
-        places = sorted(self._document.places, key=lambda path: (self._document.key_span(path), len(path)))
+        places = sorted(self.document.places, key=lambda path: (self.document.key_span(path), len(path)))
         return (spell_path(path) for path in places)
 
     def dim(self, name: str) -> Dim:
@@ -289,12 +304,6 @@ class Spec(_Value):
     def schedule_for(self, arch: str) -> TileValue | None:
         """The schedule on `arch`, or None where the family chooses."""
         return next((t.schedule for t in self.targets if t.arch == arch and t.schedule), self.schedule)
-
-    @property
-    def section(self) -> FamilySection:
-        """The family's section, of the variant if there is one."""
-        # Asked for in every case of every target; pydantic's way to a private attribute is 20 times as long.
-        return self.__pydantic_private__["_section"]  # type: ignore[index, no-any-return]
 
 
 def _named(values: Any, name: str) -> Any:

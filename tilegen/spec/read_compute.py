@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic.fields import FieldInfo
-
 from tilegen.spec.document import Path
 from tilegen.spec.model import Scalar, Tensor
 from tilegen.spec.reader import Reader
-from tilegen.spec.section import Compute, FamilySection, Formula, FormulaNames
+from tilegen.spec.section import Compute, ComputeKey, FamilySection, Formula, FormulaNames
 
 
 def read_compute(
@@ -22,37 +19,51 @@ def read_compute(
     tensors: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
 ) -> Compute | None:
-    """The family's compute model, or None after reporting what is wrong."""
+    """The family's compute table, or None after reporting what is wrong."""
     model = section.compute
     if model is None:
         return None
     before = len(reader.diagnostics)
-    values = dict(reader.table(("compute",), value))
-    for name, field in model.model_fields.items():
-        names = formula_names(field)
-        if names is None or name not in values:
-            continue
-        formula = _read_formula(reader, ("compute", name), values[name], names, section, dims, tensors, scalars)
-        if formula is None:
-            values.pop(name)
+    given, keys = reader.table(("compute",), value), model.table()
+    read: dict[str, Any] = {}
+    for name, entry in given.items():
+        path: Path = ("compute", name)
+        key = keys.get(name)
+        if key is None:
+            reader.unknown_key(("compute",), name, keys)
+        elif key.names is not None:
+            read[name] = _read_formula(reader, path, entry, key.names, section, dims, tensors, scalars)
+        elif key.choices:
+            read[name] = _read_word(reader, path, entry, key)
         else:
-            values[name] = formula
-    try:
-        compute = model.model_validate(values)
-    except ValidationError as e:
-        for problem in e.errors(include_url=False):
-            _report(reader, problem, model, value)
-        return None
+            read[name] = _read_number(reader, path, entry, key)
+    for name, key in keys.items():
+        if key.required and name not in given:
+            reader.missing_key(("compute",), name, help=key.doc)
     if len(reader.diagnostics) > before:
         return None
-    for key, message, help in compute.problems():
-        reader.error("spec-bad-compute", message, ("compute", key), help=help)
+    compute = model(**read)
+    for name, message, help in compute.problems():
+        reader.error("spec-bad-compute", message, ("compute", name), help=help)
     return compute
 
 
-def formula_names(field: FieldInfo) -> FormulaNames | None:
-    """What the formula in this field may mention; None if the field is no formula."""
-    return next((m for m in field.metadata if isinstance(m, FormulaNames)), None)
+def _read_word(reader: Reader, path: Path, value: Any, key: ComputeKey) -> str | None:
+    if not isinstance(value, str):
+        reader.wrong_type(path, f"one of {', '.join(key.choices)}", value)
+        return None
+    return reader.word(path, value, key.choices, f"a choice of `{path[-1]}`")
+
+
+def _read_number(reader: Reader, path: Path, value: Any, key: ComputeKey) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        reader.wrong_type(path, "a number", value)
+        return None
+    if not key.least <= value < key.under:
+        message = f"`compute.{path[-1]}` must be at least {key.least:g} and under {key.under:g}, not {value:g}"
+        reader.error("spec-out-of-range", message, path)
+        return None
+    return float(value)
 
 
 def _read_formula(
@@ -75,24 +86,3 @@ def _read_formula(
     if expr is None:
         return None
     return Formula(" ".join(value.split()) if isinstance(value, str) else repr(value), expr)
-
-
-def _report(reader: Reader, problem: Any, model: type[Compute], value: Any) -> None:
-    """One pydantic error as a diagnostic of ours."""
-    path: Path = ("compute", *problem["loc"])
-    key = str(problem["loc"][0]) if problem["loc"] else ""
-    kind = problem["type"]
-    if kind == "extra_forbidden":
-        reader.unknown_key(("compute",), key, model.model_fields)
-    elif kind == "missing":
-        # A formula that did not parse was reported there.
-        if key not in (value if isinstance(value, dict) else {}):
-            reader.missing_key(("compute",), key, help=model.model_fields[key].description or "")
-    elif kind == "literal_error":
-        choices = [c.strip(" '") for c in problem["ctx"]["expected"].replace(" or ", ",").split(",")]
-        if isinstance(problem["input"], str):
-            reader.unknown_word(path, problem["input"], choices, f"a choice of `{key}`")
-        else:
-            reader.wrong_type(path, f"one of {', '.join(choices)}", problem["input"])
-    else:
-        reader.error("spec-wrong-type", f"`compute.{key}`: {problem['msg'][:1].lower()}{problem['msg'][1:]}", path)

@@ -60,9 +60,12 @@ def read_lock(
     found = [_winner(reader, at, raw, section, dims, dynamic, archs) for at, raw in entries]
     if reader.diagnostics:
         raise SpecError(sorted(reader.diagnostics, key=lambda d: (d.span is None, d.span or 0)))
-    lock = Lock(path=path, sha256=hashlib.sha256(data).hexdigest(), winners=tuple(w for w in found if w is not None))
-    lock._document = reader.document
-    return lock
+    return Lock(
+        path=path,
+        sha256=hashlib.sha256(data).hexdigest(),
+        winners=tuple(w for w in found if w is not None),
+        document=reader.document,
+    )
 
 
 def _winner(

@@ -6,10 +6,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from tilegen import families
-from tilegen.spec.read_compute import formula_names
 from tilegen.spec.section import FamilySection, TensorRole, TileParam
 
 _BEGIN = "<!-- families: written by `python -m tilegen.spec.reference docs/spec.md` -->\n"
@@ -66,23 +64,16 @@ def _default(role: TensorRole) -> str:
 
 def _compute(section: FamilySection) -> Iterator[tuple[str, ...]]:
     assert section.compute is not None
-    schema = section.compute.model_json_schema()["properties"]
-    for name, field in section.compute.model_fields.items():
-        default = "required" if field.is_required() else f"`{field.default}`"
-        kind = "formula" if formula_names(field) else _json_type(schema[name])
-        yield f"`{name}`", kind, default, field.description or ""
-
-
-def _json_type(schema: dict[str, Any]) -> str:
-    words = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
-    return " or ".join(f"`{w}`" for w in words) or str(schema["type"])
+    for name, key in section.compute.table().items():
+        default = "required" if key.required else f"`{key.default}`"
+        words = " or ".join(f"`{choice}`" for choice in key.choices)
+        yield f"`{name}`", "formula" if key.names else words or "number", default, key.doc
 
 
 def _inputs(section: FamilySection) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """What each formula of the family may mention."""
     assert section.compute is not None
-    for key, field in section.compute.model_fields.items():
-        names = formula_names(field)
+    for key, names in ((name, key.names) for name, key in section.compute.table().items()):
         if names is None:
             continue
         rows = [(f"`{name}`", doc) for name, doc in names.inputs.items()]

@@ -12,7 +12,7 @@ from typing import Any
 from tilegen import families, targets
 from tilegen.spec import keys
 from tilegen.spec.keys import Key
-from tilegen.spec.section import FamilySection, TileParam
+from tilegen.spec.section import ComputeKey, FamilySection, TileParam
 
 _IDENTIFIER = "^[A-Za-z][A-Za-z0-9_]*$"
 
@@ -146,9 +146,24 @@ def _tensor(doc: str, shapes: tuple[str, ...]) -> dict[str, Any]:
 
 def _compute(section: FamilySection) -> dict[str, Any]:
     assert section.compute is not None
-    model = section.compute.model_json_schema()
-    properties = {name: {k: v for k, v in p.items() if k != "title"} for name, p in model["properties"].items()}
-    return {"properties": properties, "required": model.get("required", []), "additionalProperties": False}
+    table = section.compute.table().items()
+    properties = {name: _compute_key(key) | {"description": key.doc} for name, key in table}
+    required = [name for name, key in table if key.required]
+    return {"properties": properties, "required": required, "additionalProperties": False}
+
+
+def _compute_key(key: ComputeKey) -> dict[str, Any]:
+    """The schema of a key of `[compute]`, without its description."""
+    if key.names is not None:
+        return {"type": ["string", "number"]}
+    default = {} if key.required else {"default": key.default}
+    if key.choices:
+        return (
+            default
+            | {"type": "string"}
+            | ({"enum": [*key.choices]} if len(key.choices) > 1 else {"const": key.choices[0]})
+        )
+    return default | {"type": "number", "minimum": key.least, "exclusiveMaximum": key.under}
 
 
 def _tile_param(param: TileParam) -> dict[str, Any]:

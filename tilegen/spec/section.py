@@ -7,11 +7,8 @@ without them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import core_schema
 
 if TYPE_CHECKING:
     import sympy
@@ -24,20 +21,10 @@ class Formula:
     text: str
     expr: sympy.Expr = field(compare=False)
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.is_instance_schema(cls)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": ["string", "number"]}
-
 
 @dataclass(frozen=True)
 class FormulaNames:
-    """What a formula of the `compute` section may mention. Stands in the field's `Annotated`.
+    """What a formula of the `compute` section may mention.
 
     `inputs` are names that the family computes ("acc") or tensors of the family, with a doc; `extra` admits the spec's
     further tensors and its scalars; `dims` admits dims.
@@ -48,10 +35,51 @@ class FormulaNames:
     dims: bool = False
 
 
-class Compute(BaseModel):
-    """Base of a family's `[compute]` table: frozen, strict, without unknown keys."""
+@dataclass(frozen=True)
+class ComputeKey:
+    """One key of `[compute]`: a formula, if it has `names`; a word, if it has `choices`; else a number, at least `least` and
+    under `under`. A key without a default must be there.
+    """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    doc: str
+    names: FormulaNames | None = None
+    choices: tuple[str, ...] = ()
+    least: float = 0.0
+    under: float = 0.0
+    default: str | float | None = None
+
+    @property
+    def required(self) -> bool:
+        return self.default is None
+
+
+def formula(doc: str, inputs: Mapping[str, str] | None = None, *, extra: bool = False, dims: bool = False) -> Any:
+    """The field of a formula; `FormulaNames` says what it may mention."""
+    return _key(ComputeKey(doc, names=FormulaNames(inputs or {}, extra, dims)))
+
+
+def word(doc: str, *choices: str, default: str | None = None) -> Any:
+    """The field of a word."""
+    return _key(ComputeKey(doc, choices=choices, default=default))
+
+
+def number(doc: str, *, least: float, under: float, default: float) -> Any:
+    """The field of a number."""
+    return _key(ComputeKey(doc, least=least, under=under, default=default))
+
+
+def _key(key: ComputeKey) -> Any:
+    return field(default=MISSING if key.required else key.default, metadata={"key": key})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """Base of a family's `[compute]` table, whose fields are made by `formula`, `word` and `number`."""
+
+    @classmethod
+    def table(cls) -> Mapping[str, ComputeKey]:
+        """The keys of the table, by name."""
+        return {each.name: each.metadata["key"] for each in fields(cls)}
 
     def problems(self) -> Iterator[tuple[str, str, str]]:
         """What is wrong between keys that are right alone: (key, message, help)."""
@@ -129,9 +157,7 @@ class FamilySection:
     def taken_names(self) -> dict[str, str]:
         """The names that dims, tensors and scalars may not have, and what has them already."""
         taken = dict.fromkeys(self.tile, "a tile parameter")
-        for field_info in self.compute.model_fields.values() if self.compute else ():
-            for names in field_info.metadata:
-                if isinstance(names, FormulaNames):
-                    computed = [name for name in names.inputs if name not in self.tensors]
-                    taken |= dict.fromkeys(computed, f"a value that {self.name} computes")
+        for key in self.compute.table().values() if self.compute else ():
+            computed = [name for name in (key.names.inputs if key.names else ()) if name not in self.tensors]
+            taken |= dict.fromkeys(computed, f"a value that {self.name} computes")
         return taken

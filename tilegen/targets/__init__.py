@@ -163,6 +163,18 @@ class Target:
         """The shape of instruction `name` for operands of this dtype; None where the chip has none."""
         return next((i for i in self.instructions if i.name == name and operand in i.operands), None)
 
+    def has_instruction(self, name: str) -> bool:
+        """True if the chip has matrix instructions of this name."""
+        return any(i.name == name for i in self.instructions)
+
+    def takes(self, operand: str) -> bool:
+        """True if any matrix instruction takes operands of this dtype."""
+        return operand in self.operand_dtypes
+
+    def multiplies(self, operand: str, accumulator: str) -> bool:
+        """True if any matrix instruction takes operands of this dtype with such an accumulator."""
+        return any(operand in i.operands and accumulator in i.accumulators for i in self.instructions)
+
 
 class UnknownTargetError(ValueError):
     """The name is none of `names()`. `nearest` is the target that was likely meant, by its name or by a product's."""

@@ -6,13 +6,14 @@ import datetime
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilegen import cache
 from tilegen.bench.rendered import write_package
 from tilegen.expr import parse_condition
+from tilegen.spec.document import parse_document
 from tilegen.spec.loading import with_lock
 from tilegen.spec.model import Lock, Winner
 from tilegen.spec.source import Span
@@ -116,9 +117,9 @@ def holding(spec: Spec, arch: str, candidates: Sequence[Candidate]) -> Spec:
         _entry(arch, f"sm_count == {index}", parse_condition(f"sm_count == {index}", ["sm_count"]), candidate.tiles)
         for index, candidate in enumerate(kinds.values(), start=1)
     )
-    return with_lock(
-        spec, Lock(path=f"{spec.path}, candidates", sha256=cache.digest(_keys(candidates)), winners=winners)
-    )
+    path = f"{spec.path}, candidates"
+    lock = Lock(path=path, sha256=cache.digest(_keys(candidates)), winners=winners, document=parse_document(b"", path))
+    return with_lock(spec, lock)
 
 
 def _keys(candidates: Sequence[Candidate]) -> list[str]:
@@ -136,14 +137,13 @@ def _winner(goal: Goal, machine: Machine, found: Found) -> Winner | None:
         name: str(machine.facts[name]) for name in ("tilelang", "torch", "cuda", "driver") if name in machine.facts
     }
     entry = _entry(goal.arch, goal.when_text, goal.when, found.winner.candidate.tiles)
-    return entry.model_copy(
-        update={
-            "card": str(machine.facts.get("card", machine.part.name)),
-            "dtype": goal.dtype,
-            "shape": dict(goal.dims),
-            "us": None if found.winner.seconds is None else round(found.winner.seconds * 1e6, 2),
-            "ratio": None if found.winner.ratio is None else round(found.winner.ratio, 3),
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-            "versions": versions,
-        }
+    return replace(
+        entry,
+        card=str(machine.facts.get("card", machine.part.name)),
+        dtype=goal.dtype,
+        shape=dict(goal.dims),
+        us=None if found.winner.seconds is None else round(found.winner.seconds * 1e6, 2),
+        ratio=None if found.winner.ratio is None else round(found.winner.ratio, 3),
+        date=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        versions=versions,
     )

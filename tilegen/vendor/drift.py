@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from tilegen.emit.content import sha256
@@ -29,11 +29,28 @@ class Drift:
 
 
 def drift(folder: Path, lock: Lock, source: Source | None = None) -> list[Drift]:
-    """Every difference, files in order. ``stale`` needs the generated tree that the kernels come from."""
+    """Every difference, files in order. ``stale`` needs the generated tree that the kernels come from. A folder inside that
+    was vendored by itself has a lock of its own.
+    """
     here = read_tree(folder)
-    found = [*_files(here, lock), *_base(folder, lock)]
-    found += [Drift("unknown", name) for name in sorted(here.keys() - lock.files.keys() - {LOCK, BASE})]
+    linked = linked_folders(folder, lock.files)
+    found = [Drift("edited", name, "a link to another folder, which is not looked into") for name in linked]
+    found += [entry for entry in _files(here, lock) if not _below(entry.name, linked)]
+    found += _base(folder, lock)
+    nested = [name.removesuffix(LOCK) for name in here if name.endswith(f"/{LOCK}") and name not in lock.files]
+    known = {name for name in here if any(name.startswith(prefix) for prefix in nested)}
+    found += [Drift("unknown", name) for name in sorted(here.keys() - known - lock.files.keys() - {LOCK, BASE})]
     return found if source is None else [*found, *_stale(lock, source)]
+
+
+def linked_folders(folder: Path, names: Iterable[str]) -> list[str]:
+    """The folders on the way to files that are links: what is written below them would be written elsewhere."""
+    parents = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents if parent.parts}
+    return sorted(parent for parent in parents if (folder / parent).is_symlink())
+
+
+def _below(name: str, folders: Iterable[str]) -> bool:
+    return any(name.startswith(f"{folder}/") for folder in folders)
 
 
 def _files(here: dict[str, bytes], lock: Lock) -> Iterator[Drift]:

@@ -28,12 +28,15 @@ class LockError(Exception):
 
 @dataclass(frozen=True)
 class Kernel:
-    """Where one vendored kernel comes from. ``templates`` is the sha256 over the templates that it was printed with."""
+    """Where one vendored kernel comes from. ``templates`` is the sha256 over the templates that it was printed with;
+    ``whole``: it has all targets of its spec, and is to have those that come.
+    """
 
     spec_path: str
     spec_sha256: str
     templates: str
     targets: tuple[str, ...]
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Lock:
                 "spec": {"path": kernel.spec_path, "sha256": kernel.spec_sha256},
                 "templates": kernel.templates,
                 "targets": list(kernel.targets),
+                "all_targets": kernel.whole,
             }
             for name, kernel in self.kernels.items()
         }
@@ -105,6 +109,7 @@ def _parsed(content: Mapping[str, Any]) -> Lock:
             str(entry["spec"]["sha256"]),
             str(entry["templates"]),
             tuple(map(str, entry["targets"])),
+            bool(entry.get("all_targets", False)),
         )
         for name, entry in content["kernels"].items()
     }

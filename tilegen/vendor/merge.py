@@ -32,6 +32,10 @@ def merge(base: bytes | None, here: bytes | None, upstream: bytes | None) -> Mer
     """The outcome for one file; None stands for a file that is not there. An edit made here is never lost."""
     if here == upstream:
         return Merged("unchanged", here)
+    if base is not None and here is not None and here != base and _unix(here) == _unix(base):
+        here = base  # a checkout turned the line ends, which is no edit
+        if upstream == base:
+            return Merged("restored", base)
     if here == base:
         return Merged("removed" if upstream is None else "added" if base is None else "updated", upstream)
     if here is None:
@@ -42,8 +46,12 @@ def merge(base: bytes | None, here: bytes | None, upstream: bytes | None) -> Mer
         return Merged("conflict", here, "removed upstream, edited here: it stays")
     if not (_is_text(here) and _is_text(upstream)):
         return Merged("conflict", here, "no text, and changed on both sides: it stays as it is here")
-    text, clean = _three_way(base or b"", here, upstream)
+    text, clean = _three_way(base or b"", _unix(here) if b"\r" not in upstream else here, upstream)
     return Merged("merged", text) if clean else Merged("conflict", text, "both sides changed the same lines")
+
+
+def _unix(content: bytes) -> bytes:
+    return content.replace(b"\r\n", b"\n")
 
 
 def is_marked(content: bytes) -> bool:

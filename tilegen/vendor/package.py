@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import os
 import re
 import subprocess
@@ -18,6 +19,9 @@ from tilegen.vendor.source import Source, licence, notice
 _DISTRIBUTION = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
 REQUIRES = ("tilelang>=0.1.15,<0.2", "torch>=2.6")
+TAKEN = ("torch", "tilelang", "tvm", "numpy", "pytest", "tilegen")
+"""Modules that a wheel must not stand in for."""
+
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "315532800"}
 """1 January 1980, the first that a wheel can hold: the same kernels give the same bytes."""
 
@@ -46,6 +50,8 @@ def tree(
     """The source tree of the distribution. Raises :class:`PackageError`, or ``SourceError`` for what is not there."""
     if not _DISTRIBUTION.fullmatch(name):
         raise PackageError(f"{name!r} cannot name a distribution: letters, digits, single - or _ between them")
+    if keyword.iskeyword(module_name(name)) or module_name(name) in {*TAKEN, *sys.stdlib_module_names}:
+        raise PackageError(f"{name!r} would be imported in place of another module of that name, or not at all")
     if not _VERSION.fullmatch(version):
         raise PackageError(f"{version!r} is not a version such as 1.2.0 or 1.2.0+g1234abcd")
     module = module_name(name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import resources
@@ -43,7 +43,8 @@ class Source:
                 f"{name} is not built for {', '.join(unknown)}; its targets: {', '.join(entry['targets'])}"
             )
         chosen = tuple(arch for arch in entry["targets"] if not targets or arch in targets)
-        return Kernel(entry["spec"]["path"], entry["spec"]["sha256"], entry["templates"], chosen)
+        whole = chosen == tuple(entry["targets"])
+        return Kernel(entry["spec"]["path"], entry["spec"]["sha256"], entry["templates"], chosen, whole)
 
     def files(self, name: str, targets: tuple[str, ...] = (), form: Form = "folders") -> dict[str, bytes]:
         """The files of a kernel, by path relative to the vendored folder. Raises :class:`SourceError`."""
@@ -80,9 +81,7 @@ class Source:
         if {path: text.encode() for path, text in render(spec).files.items()}.items() - whole.items():
             raise SourceError(f"{self.root / name} is not what this tilegen makes of its spec: build the tree again")
         chosen = tuple(target for target in spec.targets if target.arch in kernel.targets)
-        files = {
-            path: text.encode() for path, text in render(spec.model_copy(update={"targets": chosen})).files.items()
-        }
+        files = {path: text.encode() for path, text in render(replace(spec, targets=chosen)).files.items()}
         facts = json.loads(whole["golden/facts.json"])
         facts["files"] = {path: sha256(files[path]) for path in facts["files"]}
         facts["lowering"] = [entry for entry in facts["lowering"] if entry["key"]["arch"] in kernel.targets]
@@ -128,9 +127,19 @@ def notice(source: Source, kernels: Mapping[str, Kernel]) -> bytes:
         "",
     ]
     lines += [
-        f"  {name}, from {kernel.spec_path} (sha256 {kernel.spec_sha256[:16]})" for name, kernel in kernels.items()
+        f"{_entry(name)}{kernel.spec_path} (sha256 {kernel.spec_sha256[:16]})" for name, kernel in kernels.items()
     ]
     lines += ["", "They are licensed under the Apache License, Version 2.0; see LICENSE beside this file."]
     text = "\n".join(lines) + "\n"
     own = source.root.parent / "NOTICE"
     return text.encode() + (b"\n" + own.read_bytes() if own.is_file() else b"")
+
+
+def without(text: bytes, kernels: Iterable[str]) -> bytes:
+    """NOTICE without the lines of some kernels."""
+    gone = tuple(_entry(name).encode() for name in kernels)
+    return b"".join(line for line in text.splitlines(keepends=True) if not line.startswith(gone))
+
+
+def _entry(kernel: str) -> str:
+    return f"  {kernel}, from "

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilegen.emit.content import sha256
 from tilegen.emit.tree import change_tree, read_tree
+from tilegen.vendor.drift import linked_folders
 from tilegen.vendor.lock import BASE, LOCK, Form, Kernel, Lock, read_base, sealed
 from tilegen.vendor.merge import Merged, is_marked, merge
-from tilegen.vendor.source import Source, SourceError, licence, notice
+from tilegen.vendor.source import Source, SourceError, licence, notice, without
 
 PACKAGE = b'"""Kernels vendored by tilegen; tilegen.lock says from what, and how to update them."""\n'
 ATTRIBUTES = b"""# Vendored by tilegen: byte for byte, and folded in reviews.
@@ -49,8 +51,16 @@ def adding(
 ) -> Plan:
     """The plan that adds kernels to a folder, which may have a lock already. Raises :class:`VendorError`."""
     kernels = list(dict.fromkeys(kernels))
+    if folder.resolve().is_relative_to(source.root.resolve()):
+        raise VendorError(f"{folder} lies in {source.root}, of which `tilegen build` removes what it did not write")
     here = read_tree(folder)
     if lock is not None:
+        others = [name for name in lock.kernels if name not in source.kernels]
+        if others:
+            raise VendorError(
+                f"{folder} holds {', '.join(others)}, of another generated tree than {source.root}: one folder is "
+                "updated from one tree, so use another folder"
+            )
         already = [name for name in kernels if name in lock.kernels]
         if already:
             raise VendorError(f"{folder} holds {', '.join(already)} already: use --update")
@@ -77,13 +87,38 @@ def updating(folder: Path, source: Source, lock: Lock) -> Plan:
         raise VendorError(f"conflict marks of an earlier update are left in {', '.join(marked)}: resolve them first")
     kernels: dict[str, Kernel] = {}
     upstream: dict[str, bytes] = {}
+    gone = [name for name in lock.kernels if name not in source.kernels]
+    if gone:
+        raise VendorError(
+            f"{source.root} does not hold {', '.join(gone)} any more; it has {', '.join(source.kernels)}. "
+            f"`tilegen vendor DEST --remove {','.join(gone)}` lets go of what it no longer has"
+        )
     for name, known in lock.kernels.items():
         whole = source.kernel(name).targets
-        targets = known.targets if set(known.targets) < set(whole) else ()
+        targets = known.targets if not known.whole and set(known.targets) < set(whole) else ()
         kernels[name] = source.kernel(name, targets)
         upstream |= source.files(name, targets, lock.form)
     upstream |= _common(source, kernels, lock.form)
     return _plan(folder, here, kept, upstream, kernels, lock.form, source, lock)
+
+
+def removing(folder: Path, lock: Lock, kernels: Iterable[str]) -> Plan:
+    """The plan that lets go of kernels: their files go, but those that were edited. Raises :class:`VendorError`."""
+    names = list(dict.fromkeys(kernels))
+    unknown = [name for name in names if name not in lock.kernels]
+    if unknown:
+        raise VendorError(f"{folder} holds no {', '.join(unknown)}; it has {', '.join(lock.kernels)}")
+    if len(names) == len(lock.kernels):
+        raise VendorError(f"nothing would be left in {folder}: remove the folder itself")
+    here, kept = read_tree(folder), read_base(folder, lock)
+    theirs = [path for path in kept if path.split("/")[0].removesuffix(".py") in names]
+    base = {path: text for path, text in kept.items() if path not in theirs}
+    base["NOTICE"] = without(kept["NOTICE"], names)
+    outcomes = {path: merge(kept[path], here.get(path), base.get(path)) for path in (*theirs, "NOTICE")}
+    files = {path: sha256(text) for path, text in base.items()}
+    accepted = {path: digest for path, digest in lock.accepted.items() if path in base}
+    left = {name: kernel for name, kernel in lock.kernels.items() if name not in names}
+    return Plan(replace(lock, kernels=left, files=files, accepted=accepted), base, outcomes)
 
 
 def accepting(folder: Path, lock: Lock, paths: Iterable[str]) -> tuple[Plan, list[str]]:
@@ -142,8 +177,8 @@ def _common(source: Source, kernels: Mapping[str, Kernel], form: Form) -> dict[s
 
 
 def _shown(folder: Path) -> str:
-    """The folder as seen from the root of its repository, else its name."""
-    return folder.resolve().relative_to(_repository(folder)).as_posix()
+    """The folder as seen from the root of its repository, else its name, as a shell takes it."""
+    return shlex.quote(folder.resolve().relative_to(_repository(folder)).as_posix())
 
 
 def _repository(folder: Path) -> Path:
@@ -166,9 +201,15 @@ def apply(plan: Plan, folder: Path) -> bool:
     if (folder / ".git").exists():
         raise VendorError(f"{folder} is the root of a repository: vendor into a folder of its own")
     changes = plan.changes(read_tree(folder))
+    linked = linked_folders(folder, changes)
+    if linked:
+        raise VendorError(
+            f"{', '.join(linked)} in {folder} is a link to another folder, which is not written through: put the files in "
+            "its place"
+        )
     if changes:
         change_tree(folder, changes)
     return bool(changes)
 
 
-__all__ = ["BASE", "LOCK", "Plan", "SourceError", "VendorError", "accepting", "adding", "apply", "updating"]
+__all__ = ["BASE", "LOCK", "Plan", "SourceError", "VendorError", "accepting", "adding", "apply", "removing", "updating"]

@@ -119,7 +119,7 @@ def _partition_help(plan: TilePlan, gemm: Gemm) -> tuple[str, ...]:
     shape = plan.target.instruction("wgmma", gemm.dtype)
     wgmma = shape is not None and gemm.m >= shape.m
     most = (plan.target.launch.max_threads_per_block - producer_threads(plan.target)) // warp
-    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=most)]  # type: ignore[arg-type]
+    legal = [w * warp for w in legal_warps(gemm.m, gemm.n, gemm.policy, wgmma=wgmma, limit=most)]
     return (f"threads that this accumulator can be shared by: {', '.join(map(str, legal))}",) if legal else ()
 
 
@@ -208,11 +208,13 @@ def mfma_k(plan: TilePlan) -> Iterator[Obligation]:
 )
 def accumulator_dtype(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, _threads in gemms(plan):
-        known = gemm.dtype in plan.target.operand_dtypes
+        known = plan.target.takes(gemm.dtype)
         yield Obligation(
             not known or accumulator_ok(plan.target, gemm.dtype, gemm.accum),
             at="compute.accum",
-            label=f"{gemm.dtype} operands have no {gemm.accum} accumulator on {plan.target.name}",
+            label=text_of(
+                lambda _, gemm: f"{gemm.dtype} operands have no {gemm.accum} accumulator on {plan.target.name}", gemm
+            ),
             help=('use accum = "float32" (int32 for int8 operands)',),
         )
 
@@ -248,11 +250,16 @@ def operands_alike(plan: TilePlan) -> Iterator[Obligation]:
 def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, _threads in gemms(plan):
         yield Obligation(
-            gemm.dtype in plan.target.operand_dtypes,
+            plan.target.takes(gemm.dtype),
             at=gemm.dtype_at,
-            label=f"{plan.target.name} has no {gemm.dtype} matrix instruction; "
-            f"it has {', '.join(plan.target.operand_dtypes)}",
-            help=(f"drop [target.{plan.target.name}] or the dtype",),
+            label=text_of(
+                lambda _, gemm: (
+                    f"{plan.target.name} has no {gemm.dtype} matrix instruction; "
+                    f"it has {', '.join(plan.target.operand_dtypes)}"
+                ),
+                gemm,
+            ),
+            help=lambda: (f"drop [target.{plan.target.name}] or the dtype",),
         )
 
 
@@ -289,7 +296,7 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
 
 
 def _has(plan: TilePlan, instruction: str) -> bool:
-    return any(entry.name == instruction for entry in plan.target.instructions)
+    return plan.target.has_instruction(instruction)
 
 
 def _operands_misplaced(plan: TilePlan, gemm: Gemm) -> bool:

@@ -53,7 +53,7 @@ def chip_of_schedule(plan: TilePlan) -> Iterator[Obligation]:
     target = plan.target
     has = {
         "TMA": target.tma is not None,
-        "WGMMA": any(instruction.name == "wgmma" for instruction in target.instructions),
+        "WGMMA": target.has_instruction("wgmma"),
         "setmaxnreg": target.register_reallocation is not None,
     }
     lacking = " and ".join(name for name, there in has.items() if not there)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
 
-from pydantic import Field
-
-from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, FormulaNames, TensorRole, TileParam
+from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, TensorRole, TileParam, formula, word
 
 _DTYPES = ("float16", "bfloat16")
 
 
+@dataclass(frozen=True, kw_only=True)
 class MlaDecodeCompute(Compute):
     """`[compute]` of MLA decode."""
 
-    accum: Literal["float32"] = Field(default="float32", description="dtype of scores, softmax and output accumulator")
-    scale: Annotated[Formula, FormulaNames(dims=True)] = Field(
-        description="factor of the scores before softmax, a formula of dims: (D_nope + D_rope) ** -0.5"
+    accum: str = word("dtype of scores, softmax and output accumulator", "float32", default="float32")
+    scale: Formula = formula(
+        "factor of the scores before softmax, a formula of dims: (D_nope + D_rope) ** -0.5", dims=True
     )
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
 
-from pydantic import Field
-
-from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, FormulaNames, TensorRole, TileParam
+from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, TensorRole, TileParam, formula, word
 
 
+@dataclass(frozen=True, kw_only=True)
 class GemmCompute(Compute):
     """`[compute]` of a gemm."""
 
-    accum: Literal["float32", "float16", "bfloat16", "int32"] = Field(
-        default="float32", description="dtype of the accumulator; int32 for integer operands"
+    accum: str = word(
+        "dtype of the accumulator; int32 for integer operands",
+        *("float32", "float16", "bfloat16", "int32"),
+        default="float32",
     )
-    c: Annotated[
-        Formula,
-        FormulaNames({"acc": "the accumulator of the product, one element of (M, N)"}, extra=True, dims=True),
-    ] = Field(description="what is stored, as a formula of acc, further tensors and scalars: relu(acc + bias)")
+    c: Formula = formula(
+        "what is stored, as a formula of acc, further tensors and scalars: relu(acc + bias)",
+        {"acc": "the accumulator of the product, one element of (M, N)"},
+        extra=True,
+        dims=True,
+    )
 
 
 SECTION = FamilySection(

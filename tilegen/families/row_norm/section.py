@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from dataclasses import dataclass
 
-from pydantic import Field
-
-from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, FormulaNames, TensorRole, TileParam
+from tilegen.spec.section import Compute, DimRole, FamilySection, Formula, TensorRole, TileParam, formula, number, word
 
 # The row statistics that each norm computes, by the names its formula may use.
 STATISTICS: dict[str, tuple[str, ...]] = {
@@ -18,32 +16,29 @@ STATISTICS: dict[str, tuple[str, ...]] = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
 class RowNormCompute(Compute):
     """`[compute]` of a row norm."""
 
-    norm: Literal["rms", "layer", "l2", "softmax"] = Field(
-        description="the row statistics: rms and l2 give rstd, layer mean and rstd, softmax row_max and row_sum"
+    norm: str = word(
+        "the row statistics: rms and l2 give rstd, layer mean and rstd, softmax row_max and row_sum", *STATISTICS
     )
-    eps: float = Field(
-        default=0.0, ge=0.0, lt=1.0, description="added to the mean square (rms, layer) or sum of squares (l2)"
+    eps: float = number(
+        "added to the mean square (rms, layer) or sum of squares (l2)", least=0.0, under=1.0, default=0.0
     )
-    accum: Literal["float32", "float64", "float16", "bfloat16"] = Field(
-        default="float32", description="dtype of the row statistics"
+    accum: str = word("dtype of the row statistics", "float32", "float64", "float16", "bfloat16", default="float32")
+    y: Formula = formula(
+        "what is stored, as a formula of x, the row statistics, gamma, beta and further tensors",
+        {
+            "x": "one element of the row",
+            "rstd": "1 / sqrt(mean(x ** 2) + eps) for rms, of the centred row for layer, of the sum for l2",
+            "mean": "mean of the row (layer)",
+            "row_max": "greatest element of the row (softmax)",
+            "row_sum": "sum of exp(x - row_max) over the row (softmax)",
+        },
+        extra=True,
+        dims=True,
     )
-    y: Annotated[
-        Formula,
-        FormulaNames(
-            {
-                "x": "one element of the row",
-                "rstd": "1 / sqrt(mean(x ** 2) + eps) for rms, of the centred row for layer, of the sum for l2",
-                "mean": "mean of the row (layer)",
-                "row_max": "greatest element of the row (softmax)",
-                "row_sum": "sum of exp(x - row_max) over the row (softmax)",
-            },
-            extra=True,
-            dims=True,
-        ),
-    ] = Field(description="what is stored, as a formula of x, the row statistics, gamma, beta and further tensors")
 
     def problems(self) -> Iterator[tuple[str, str, str]]:
         used = {s.name for s in self.y.expr.free_symbols}

@@ -60,7 +60,7 @@ def shared_bar(sized: SizedPlan, kernel: KernelPlan, tones: dict[str, int]) -> S
         SharedBuffer(buffer.name, sizes[buffer.name] or 0, *buffer.life, alignment=alignment_of(buffer, target))
         for buffer in kernel.scope(Scope.SHARED)
     )
-    static = static_shared_bytes(kernel)
+    static = sized.number(static_shared_bytes(kernel)) or 0
     segments = [Segment("barriers", 0, static, 0, 0, "mbarriers, to a multiple of 1,024")] if static else []
     for buffer in sorted(kernel.scope(Scope.SHARED), key=lambda entry: placed.offsets.get(entry.name, 0)):
         if buffer.name not in placed.offsets:

@@ -1,0 +1,155 @@
+"""Which facts of a chip an answer hangs on: it is the same on every chip of which they are the same.
+
+A spec for seven chips has most of its plans, and most of what the rules say of them, on several. What is reckoned for one
+is reckoned with a chip that notes what is read of it, and serves for the others that are the same in that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from collections.abc import Set as AbstractSet
+from dataclasses import is_dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from tilegen.targets import Target
+
+Fact = tuple[Any, ...]
+"""``("shared_memory", "per_block")``, or ``("instruction", ("wgmma", "float16"))`` where it is asked with arguments. A
+record alone, ``("tma",)``, says only whether it is there."""
+
+Value = TypeVar("Value")
+
+
+class WatchedTarget:
+    """A chip that notes in ``facts`` what is read of it; to readers it is a `Target`."""
+
+    def __init__(self, chip: Target) -> None:
+        self.chip = chip
+        self.facts: set[Fact] = set()
+        self._records: dict[str, _WatchedRecord] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        record = self._records.get(name)
+        if record is not None:
+            self.facts.add((name,))
+            return record
+        value = getattr(self.chip, name)
+        if callable(value):
+            return self._noted(name, value)
+        self.facts.add((name,))
+        if is_dataclass(value):
+            value = self._records[name] = _WatchedRecord(self, name, value)
+        return value
+
+    def _noted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*arguments: Any) -> Any:
+            self.facts.add((name, arguments))
+            return method(*arguments)
+
+        return asked
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.name == getattr(other, "name", None))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class _WatchedRecord:
+    def __init__(self, watched: WatchedTarget, name: str, record: Any) -> None:
+        self._watched, self._name, self._record = watched, name, record
+
+    def __getattr__(self, name: str) -> Any:
+        self._watched.facts.add((self._name, name))
+        return getattr(self._record, name)
+
+
+def watch(chip: Target) -> tuple[Target, WatchedTarget]:
+    """A chip to hand to what reads it, and the same one to ask what was read."""
+    watched = WatchedTarget(bare(chip))
+    return cast(Target, watched), watched
+
+
+def bare(chip: Target) -> Target:
+    """The chip itself, where it may be a watched one."""
+    return chip.chip if isinstance(chip, WatchedTarget) else chip
+
+
+class _Pair:
+    """What two chips have the same, and what not, as far as it was asked."""
+
+    def __init__(self, one: Target, other: Target) -> None:
+        self.one, self.other = one, other
+        self.same: set[Fact] = set()
+        self.different: set[Fact] = set()
+
+    def alike(self, facts: AbstractSet[Fact]) -> bool:
+        for fact in facts - self.same - self.different:
+            (self.same if _read(self.one, fact) == _read(self.other, fact) else self.different).add(fact)
+        return self.different.isdisjoint(facts)
+
+
+class _Likeness:
+    """Says of other chips whether they are the same as this one in some facts."""
+
+    def __init__(self, chip: Target) -> None:
+        self.chip = chip
+        self._pairs: dict[int, _Pair] = {}
+
+    def __call__(self, other: Target, facts: AbstractSet[Fact]) -> bool:
+        if other is self.chip:
+            return True
+        pair = self._pairs.get(id(other))  # which the pair keeps alive
+        if pair is None:
+            pair = self._pairs[id(other)] = _Pair(self.chip, other)
+        return facts <= pair.same or pair.alike(facts)
+
+
+_likeness: dict[int, _Likeness] = {}
+
+
+def likeness(chip: Target) -> _Likeness:
+    """What says whether others are as this chip."""
+    found = _likeness.get(id(chip))  # which it keeps alive
+    if found is None:
+        found = _likeness[id(chip)] = _Likeness(chip)
+    return found
+
+
+def _read(chip: Target, fact: Fact) -> Any:
+    value = getattr(chip, fact[0])
+    if len(fact) == 1:
+        return THERE if is_dataclass(value) else value
+    if isinstance(fact[1], tuple):
+        return value(*fact[1])
+    return getattr(value, fact[1], None)
+
+
+THERE = object()
+
+
+class ByFacts(Generic[Value]):
+    """Values that were reckoned for chips: of one key, one value for all chips that it finds alike."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, list[tuple[Target, frozenset[Fact], Value]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, key: Hashable, chip: Target, reckon: Callable[[Target], Value]) -> Value:
+        """What ``reckon`` gives for a chip. ``key`` holds whatever else the value hangs on."""
+        plain = bare(chip)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = []
+        alike = likeness(plain)
+        found = next((entry for entry in known if alike(entry[0], entry[1])), None)
+        if found is None:
+            shown, watched = watch(plain)
+            value = reckon(shown)
+            found = plain, frozenset(watched.facts), value
+            known.append(found)
+        if isinstance(chip, WatchedTarget):
+            chip.facts |= found[1]
+        return found[2]
