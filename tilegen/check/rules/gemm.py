@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.expr import Size, at_most
-from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
+from tilegen.expr import Size, at_most, free_names
+from tilegen.lowering.instruction import WGMMA_MIN_M, GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
     WGMMA_OVERHEAD,
@@ -274,6 +274,7 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A3", "A4", "D3", "D4", "D8", "D11"),
 )
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
+    """A tile under 64 rows that holds all the rows there are is as it should be: on WGMMA it would be padded to 64."""
     for _, gemm, threads in gemms(plan):
         if not _has(plan, "wgmma"):
             return
@@ -281,18 +282,27 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
             continue  # rule D2 speaks of it
         path = path_of(plan, gemm)
 
-        def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+        def fast(m: int, n: int, k: int, t: int, rows: int = UNBOUNDED, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return isinstance(found, GemmRefusal) or not found.slower_because
+            return isinstance(found, GemmRefusal) or not found.slower_because or rows <= m < WGMMA_MIN_M
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             found = path(*_sizes(gemm, threads, values))
             return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
 
         at = _obstacle_at(plan, gemm, threads)
-        yield Obligation(
-            pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=parameter_of(at)
-        )
+        claim: Any = pointwise(fast, gemm.m, gemm.n, gemm.k, threads)
+        related: tuple[str, ...] = ()
+        if gemm.rows is not None and at == gemm.m_at:
+            related = tuple(f"dims.{name}" for name in sorted(free_names(gemm.rows)))
+            if claim is False:
+                claim = at_most(gemm.rows, gemm.m)
+            elif claim is not True:
+                claim = pointwise(fast, gemm.m, gemm.n, gemm.k, threads, gemm.rows)
+        yield Obligation(claim, at=at, label=label, parameter=parameter_of(at), related=related)
+
+
+UNBOUNDED = 2**63
 
 
 def _has(plan: TilePlan, instruction: str) -> bool:
