@@ -63,6 +63,8 @@ def test_a_listed_dim_that_is_tied_to_a_ranged_one_has_its_listed_values_and_no_
     domain = replace(LISTED, ranges={**LISTED.ranges, "M": Range(1, 1_048_576)}, constraint=claim("M <= N * K // 64"))
     assert prove(claim("N % 288 != 0"), domain).proved
     assert prove(claim("N != 288 or M > 5"), domain).proved
+    below = replace(domain, constraint=claim("M <= N * K // 64 and N < 384"))
+    assert prove(claim("N != 288"), below).proved, "as many values as multiples, though not the same"
     outcome = prove(claim("N < 288 or M > 5"), domain)
     assert (outcome.method, outcome.counterexample) == ("z3", {"N": 384, "K": 64, "M": 1})
 

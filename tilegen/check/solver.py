@@ -67,10 +67,13 @@ def _memberships(variables: Mapping[str, Any], domain: Domain) -> Iterator[Any]:
     for name, variable in variables.items():
         if name not in domain.listed:
             continue
-        low, high, step = (range_ := domain.narrowed[name]).lo, range_.hi, range_.multiple_of
-        values = [value for value in domain.listed[name] if value % step == 0 and (low or 0) <= value]
-        if low is None or high is None or len(values) < high // step - (low - 1) // step:
-            yield z3.Or([variable == value for value in values])
+        values, range_ = domain.listed[name], domain.narrowed[name]
+        if range_.lo is not None and range_.hi is not None:
+            ranged = range(range_.lo, range_.hi + 1)
+            within = {value for value in values if value in ranged and value % range_.multiple_of == 0}
+            if len(within) == range_.hi // range_.multiple_of - (range_.lo - 1) // range_.multiple_of:
+                continue
+        yield z3.Or([variable == value for value in values])
 
 
 def _solver(variables: Mapping[str, Any], domain: Domain, context: Any) -> Any:

@@ -322,8 +322,10 @@ def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
         return gemm.dtype_at
     if isinstance(gemm.m, int) and gemm.m < shape.m:
         return gemm.m_at
-    whole_groups = isinstance(threads, int) and threads % plan.target.launch.warp_group_size == 0
-    return gemm.k_at if whole_groups else gemm.warps_at
+    if not isinstance(threads, int) or threads % plan.target.launch.warp_group_size:
+        return gemm.warps_at
+    steps = isinstance(gemm.k, int) and gemm.k % shape.k == 0
+    return gemm.m_at if steps and not isinstance(gemm.m, int) else gemm.k_at
 
 
 @rule(
