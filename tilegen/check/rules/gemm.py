@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.expr import Size, at_most, free_names
-from tilegen.lowering.instruction import WGMMA_MIN_M, GemmPath, GemmRefusal, accumulator_ok, gemm_path
+from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
     WGMMA_OVERHEAD,
@@ -282,27 +282,23 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
             continue  # rule D2 speaks of it
         path = path_of(plan, gemm)
 
-        def fast(m: int, n: int, k: int, t: int, rows: int = UNBOUNDED, path: Any = path) -> bool:
+        def fast(m: int, n: int, k: int, t: int, *rows: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return isinstance(found, GemmRefusal) or not found.slower_because or rows <= m < WGMMA_MIN_M
+            return isinstance(found, GemmRefusal) or not found.slower_because or any(m >= count for count in rows)
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             found = path(*_sizes(gemm, threads, values))
             return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
 
         at = _obstacle_at(plan, gemm, threads)
-        claim: Any = pointwise(fast, gemm.m, gemm.n, gemm.k, threads)
-        related: tuple[str, ...] = ()
-        if gemm.rows is not None and at == gemm.m_at:
-            related = tuple(f"dims.{name}" for name in sorted(free_names(gemm.rows)))
-            if claim is False:
-                claim = at_most(gemm.rows, gemm.m)
-            elif claim is not True:
-                claim = pointwise(fast, gemm.m, gemm.n, gemm.k, threads, gemm.rows)
-        yield Obligation(claim, at=at, label=label, parameter=parameter_of(at), related=related)
-
-
-UNBOUNDED = 2**63
+        rows = () if gemm.rows is None or at != gemm.m_at else (gemm.rows,)
+        yield Obligation(
+            pointwise(fast, gemm.m, gemm.n, gemm.k, threads, *rows),
+            at=at,
+            label=label,
+            parameter=parameter_of(at),
+            related=tuple(f"dims.{name}" for size in rows for name in sorted(free_names(size))),
+        )
 
 
 def _has(plan: TilePlan, instruction: str) -> bool:
@@ -324,8 +320,7 @@ def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
         return gemm.m_at
     if not isinstance(threads, int) or threads % plan.target.launch.warp_group_size:
         return gemm.warps_at
-    steps = isinstance(gemm.k, int) and gemm.k % shape.k == 0
-    return gemm.m_at if steps and not isinstance(gemm.m, int) else gemm.k_at
+    return gemm.k_at if isinstance(gemm.m, int) else gemm.m_at
 
 
 @rule(
