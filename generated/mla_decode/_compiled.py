@@ -168,7 +168,10 @@ class Libraries:
                 raise LibraryError(self.lacks(key))
             return None
         path = self.folder / entry["file"]
-        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        except OSError as error:
+            raise LibraryError(f"{path} cannot be read ({error.strerror})") from error
         if found != entry["sha256"]:
             state = "is missing" if found is None else "is not what its manifest says"
             raise LibraryError(f"{path} {state}: run `tilegen build --aot` again")
@@ -183,16 +186,22 @@ class Libraries:
         return self._entries
 
     def _read(self):
+        path = self.folder / "manifest.json"
         try:
-            manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            if manifest["abi"] != ABI:
+                abi = manifest["abi"]
+                raise LibraryError(f"{self.folder} was written for another loader (ABI {abi}, here {ABI})")
+            kernel = hashlib.sha256((Path(__file__).parent / "kernel.py").read_bytes()).hexdigest()
+            if kernel != manifest["kernel_sha256"]:
+                raise LibraryError(
+                    f"{self.folder} was compiled from another kernel.py: run `tilegen build --aot` again"
+                )
+            return {_index(entry["key"]): entry for entry in manifest["libraries"]}
         except FileNotFoundError:
             return {}
-        if manifest["abi"] != ABI:
-            raise LibraryError(f"{self.folder} was written for another loader (ABI {manifest['abi']}, here {ABI})")
-        kernel = Path(__file__).parent / "kernel.py"
-        if hashlib.sha256(kernel.read_bytes()).hexdigest() != manifest["kernel_sha256"]:
-            raise LibraryError(f"{self.folder} was compiled from another kernel.py: run `tilegen build --aot` again")
-        return {_index(entry["key"]): entry for entry in manifest["libraries"]}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise LibraryError(f"{path} cannot be read ({error!r}): run `tilegen build --aot` again") from error
 
 
 def _index(key):
@@ -205,13 +214,11 @@ class Library:
     def __init__(self, path, parameters):
         try:
             library = ctypes.CDLL(str(path))
-        except OSError as error:
+            self._load, self._error, self._launch = library.tilegen_load, library.tilegen_error, library.tilegen_launch
+        except (OSError, AttributeError) as error:
             raise LibraryError(f"{path} cannot be loaded: {error}") from error
         self._path = path
-        self._load = library.tilegen_load
-        self._error = library.tilegen_error
         self._error.restype = ctypes.c_char_p
-        self._launch = library.tilegen_launch
         self._launch.argtypes = (ctypes.c_char_p,)
         self._pack = struct.Struct("@iP" + "".join(PACKED[c_type] for _, _, c_type, _, _ in parameters)).pack
         self._dims = [(tensor, axis) for _, kind, _, tensor, axis in parameters if kind == "dim"]

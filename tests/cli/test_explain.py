@@ -65,3 +65,9 @@ def test_json_has_the_examples_of_every_rule() -> None:
     pages = json.loads(run("--format", "json")[1])
     assert [page["code"] for page in pages] == [rule.code for rule in catalogue().values()]
     assert all(page["sentence"] and page["source"] for page in pages)
+
+
+def test_a_line_that_is_no_generated_python_is_told_so() -> None:
+    code, text = run("specs/rms_silu.toml:3")
+    assert code == 2
+    assert "is no line of generated Python" in text

@@ -1,7 +1,9 @@
 """Where a compiled kernel comes from: a library of aot/, or TileLang, once for each key; and what is said where neither is."""
 
+import _ctypes
 import hashlib
 import json
+import shutil
 import sys
 import threading
 import time
@@ -123,6 +125,40 @@ def test_a_missing_or_damaged_library_is_never_loaded(compiled, tilelang, tmp_pa
     cache = compiled.KernelCache(build)
     cache.use_libraries(missing="error")
     with pytest.raises(compiled.LibraryError, match="is missing" if content is None else "not what its manifest says"):
+        cache.get(**KEY)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"abi": 1', '{"abi": 1}', '{"abi": 1, "kernel_sha256": "K", "libraries": [3]}']
+)
+def test_a_manifest_that_was_cut_is_no_traceback_of_json(compiled, tilelang, tmp_path, text):
+    aot = write_manifest(tmp_path)
+    kernel_sha256 = json.loads((aot / "manifest.json").read_text())["kernel_sha256"]
+    (aot / "manifest.json").write_text(text.replace('"K"', f'"{kernel_sha256}"'))
+    cache = compiled.KernelCache(build)
+    assert not cache.has_library(KEY)
+    with pytest.warns(UserWarning, match=r"manifest.json cannot be read .*run `tilegen build --aot` again"):
+        cache.get(**KEY)
+    assert len(tilelang.compiled) == 1
+    cache.use_libraries(missing="error")
+    with pytest.raises(compiled.LibraryError, match="cannot be read"):
+        cache.get(**KEY)
+
+
+@pytest.mark.parametrize("library", ["no ELF file", "another"])
+def test_a_library_that_is_none_of_a_kernel_is_refused(compiled, tilelang, tmp_path, library):
+    """Whole by its hash, but of another machine, or without the launcher's functions."""
+    aot = write_manifest(tmp_path)
+    built = aot / "x.so"
+    if library == "another":
+        shutil.copy(_ctypes.__file__, built)
+    else:
+        built.write_bytes(b"of another machine")
+    digest = hashlib.sha256(built.read_bytes()).hexdigest()
+    write_manifest(tmp_path, [{"key": KEY, "file": "x.so", "sha256": digest, "parameters": []}])
+    cache = compiled.KernelCache(build)
+    cache.use_libraries(missing="error")
+    with pytest.raises(compiled.LibraryError, match=r"x\.so cannot be loaded"):
         cache.get(**KEY)
 
 

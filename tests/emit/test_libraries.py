@@ -104,6 +104,7 @@ def test_a_later_build_carries_the_libraries_of_the_kernels_that_it_keeps(genera
     [
         (["--aot", "sm_90a", "--check"], "does not go with --check"),
         (["--dims", "N=64"], "does nothing without"),
+        (["--aot", " , "], "names the targets"),
         (["--aot", "sm_89"], "no spec has [target.sm_89]"),
         (["--aot", "sm_80", "--dims", "N"], "expected a dim and its sizes"),
         (["--aot", "sm_80", "--dims", "Q=1"], "no spec has the dim Q"),

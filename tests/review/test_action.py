@@ -45,7 +45,7 @@ class Runner:
         self.outputs: dict[str, dict[str, str]] = {}
         self.inputs = {name: str(entry["default"]) for name, entry in ACTION["inputs"].items()}
         self.inputs |= {"base": base, "token": "t", "install": str(ROOT)}
-        self.github = {"repository": "o/r", "event.pull_request.number": "7"}
+        self.github = {"repository": "o/r", "event.pull_request.number": "7", "event_name": "pull_request"}
         binaries = folder / "bin"
         binaries.mkdir()
         (binaries / "gh").write_text(GH)
@@ -176,6 +176,16 @@ def test_a_base_that_was_not_fetched_ends_the_job_with_the_mend(runner: Runner) 
     result = runner.run("Diff")
     assert result.returncode == 2
     assert "fetch-depth: 0" in result.stderr
+
+
+def test_a_forced_push_is_compared_with_its_parent(runner: Runner) -> None:
+    at(runner, "tile_that_halves_occupancy", "f" * 40)
+    runner.github["event_name"] = "push"
+    result = runner.run("Diff")
+    assert result.returncode == 0, result.stderr
+    assert "::notice" in result.stdout
+    assert "(halved)" in (runner.folder / "summary").read_text()
+    assert "renamed" not in (runner.folder / "summary").read_text()  # a commit before the parent
 
 
 TINY = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from click.testing import CliRunner
 from tests.review import history
 from tilegen.cli import main
 from tilegen.review.as_markdown import LIMIT, as_markdown
-from tilegen.review.change import Change, KernelDiff, Level, SpecDiff, Status
+from tilegen.review.as_text import as_text
+from tilegen.review.change import Change, FileDiff, KernelDiff, Level, SpecDiff, Status
 
 
 def thirty(edit: history.Edit) -> tuple[dict[str, str], history.Edit]:
@@ -100,3 +102,17 @@ def test_an_error_leads_with_its_place_and_its_arithmetic() -> None:
 
 def test_nothing_lost_is_said() -> None:
     assert "Nothing was lost" in as_markdown(SpecDiff("a", "b", (kernel("x"),)))
+
+
+STEERING = "\x1b[2J\x9b\u202e\u2066\r"
+
+
+@pytest.mark.parametrize("form", [as_markdown, as_text])
+def test_nothing_that_steers_a_terminal_or_turns_letters_is_printed(form: Callable[[SpecDiff], str]) -> None:
+    """A branch may come from a stranger, and a spec that cannot be read is shown line by line."""
+    file = FileDiff("kernel.py", "code", 1, 0, (f"@@ -1 +1 @@\n+{STEERING}",))
+    change = Change(Level.ERROR, "spec", STEERING, STEERING, details=(STEERING,), line=1, file=STEERING)
+    found = KernelDiff(STEERING, STEERING, Status.RENAMED, STEERING, STEERING, (change,), (), (file,))
+    shown = form(SpecDiff("a", "b", (found,)))
+    assert not {c for c in STEERING if not c.isprintable()} & set(shown)
+    assert "\N{REPLACEMENT CHARACTER}" in shown

@@ -197,3 +197,14 @@ def test_a_vendored_copy_is_explained_with_the_spec_named(generated: Path, tmp_p
     (tmp_path / "specs").rename(tmp_path / "moved")
     result = explain(f"{away}/linear/kernel.py:{number}", "--spec", "moved/linear.toml")
     assert "swizzle = { panel = 10" in result.stdout
+
+
+def test_a_line_of_the_docstring_names_what_it_quotes() -> None:
+    spec = spec_of(text_of("norm"))
+    found = origins(spec, "kernel.py", render(spec).files["kernel.py"])
+    paths = {cause.path for cause in found[0].causes}
+    assert paths == {"kernel", "compute.norm", "compute.y"}
+    budget = next(origin for origin in found if origin.text.startswith("Budget on sm_90a"))
+    assert [cause.path for cause in budget.causes] == ["target.sm_90a"]
+    quiet = next(origin for origin in found if origin.text.startswith("Change the spec"))
+    assert (quiet.causes, quiet.docstring) == ((), True)

@@ -34,8 +34,8 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def run(folder: Path, source: Path, hook: str) -> subprocess.CompletedProcess[str]:
-    """``pre-commit run`` with one hook on all files of a sample repository."""
+def run(folder: Path, source: Path, hook: str, *files: str) -> subprocess.CompletedProcess[str]:
+    """``pre-commit run`` with one hook on all files of a sample repository, or as the options say."""
     revision = history.git(source, "rev-parse", "HEAD").strip()
     (folder / ".pre-commit-config.yaml").write_text(
         f"repos:\n- repo: {source}\n  rev: {revision}\n  hooks:\n  - {hook}\n"
@@ -60,7 +60,7 @@ def run(folder: Path, source: Path, hook: str) -> subprocess.CompletedProcess[st
         "NO_COLOR": "1",
     }
     return subprocess.run(
-        [sys.executable, "-m", "pre_commit", "run", "--all-files", "--verbose"],
+        [sys.executable, "-m", "pre_commit", "run", "--verbose", *(files or ("--all-files",))],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -73,6 +73,7 @@ def sample(tmp_path: Path) -> Path:
     folder = tmp_path / "sample"
     (folder / "specs").mkdir(parents=True)
     (folder / history.LINEAR_PATH).write_text(history.LINEAR)
+    (folder / history.NORM_PATH).write_text(history.NORM)
     (folder / history.LOCK_PATH).write_text(history.LOCK)
     (folder / "other.toml").write_text("no = 'spec'\n")
     history.git(folder, "init", "--quiet")
@@ -91,10 +92,20 @@ def test_a_legal_spec_passes_and_an_illegal_one_fails_on_its_line(sample: Path, 
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert "tilegen check" in passed.stdout
     assert "linear passes" in passed.stdout
-    assert "tune" not in passed.stdout
+    assert passed.stdout.count("norm_silu passes") == 1
     assert "other.toml" not in passed.stdout
     spec = sample / history.LINEAR_PATH
     spec.write_text(history.LINEAR.replace("square", "col"))
     failed = run(sample, source, hook)
     assert failed.returncode == 1
     assert "specs/linear.toml:27:10" in failed.stdout
+
+
+def test_a_winner_that_is_illegal_is_caught_though_its_spec_did_not_change(sample: Path, source: Path) -> None:
+    history.git(sample, "add", "--all")
+    history.git(sample, "commit", "--quiet", "-m", "a")
+    (sample / history.LOCK_PATH).write_text(history.LOCK.replace("threads = 64", "threads = 7"))
+    failed = run(sample, source, "{id: tilegen-check, language: system}", "--files", history.LOCK_PATH)
+    assert failed.returncode == 1
+    assert "specs/norm.tune.toml:4" in failed.stdout
+    assert "linear passes" not in failed.stdout

@@ -60,3 +60,10 @@ def test_one_kernel_is_one_file() -> None:
 def test_what_names_nothing_is_told_with_what_is_near(argument: str, message: str) -> None:
     with pytest.raises(NoSpecError, match=message):
         find_specs([argument])
+
+
+def test_the_lock_of_a_spec_stands_for_it() -> None:
+    assert names("specs/a.tune.toml", "specs/a.toml") == ["specs/a.toml"]
+    Path("specs/z.tune.toml").write_text("")
+    with pytest.raises(NoSpecError, match=r"z\.tune\.toml is the lock of a spec, and there is no specs/z\.toml"):
+        names("specs/z.tune.toml")

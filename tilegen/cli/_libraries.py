@@ -45,7 +45,9 @@ def compile_ahead(
         click.echo(f"error: {error}", err=True)
         return 1
     for kernel, count in counts.items():
-        click.echo(f"{out / kernel / 'aot'}: {count} libraries for {', '.join(arches)}")
+        click.echo(
+            f"{out / kernel / 'aot'}: {count} {'library' if count == 1 else 'libraries'} for {', '.join(arches)}"
+        )
     return 0
 
 

@@ -50,7 +50,9 @@ def _text(entry: Placed, rules: list[RuleBehind]) -> Iterator[str]:
     for cause in entry.origin.causes:
         if cause.span is None:
             yield f"  {cause.path}: {cause.why}"
-    if not entry.origin.causes:
+    if not entry.origin.causes and entry.origin.docstring:
+        yield f"A line of the docstring: the header, or a budget, which the plans come to: `tilegen show {entry.spec.kernel}`."
+    elif not entry.origin.causes:
         yield f"No line of {entry.spec.path} decides it: the template of the family prints it for every spec."
     if rules:
         yield ""

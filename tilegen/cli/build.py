@@ -57,6 +57,9 @@ def command(
     """
     from tilegen.cli._build import run
 
+    arches = tuple(word.strip() for word in (aot or "").split(",") if word.strip())
+    if aot is not None and not arches:
+        raise click.UsageError("--aot names the targets to compile for, such as sm_90a,sm_80")
     if (dims or aot) and (check_only or dry_run):
         raise click.UsageError("--aot compiles; it does not go with --check or --dry-run")
     if dims and not aot:
@@ -66,5 +69,5 @@ def command(
     if aot and code == 0:
         from tilegen.cli._libraries import compile_ahead
 
-        code = compile_ahead(paths, out, only, tuple(aot.split(",")), dims, jobs)
+        code = compile_ahead(paths, out, only, arches, dims, jobs)
     sys.exit(code)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     help="A folder of specs, or a spec file; may be given several times.",
 )
 @click.option("--generated", metavar="FOLDER", default="generated", show_default=True, help="The generated tree.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "md", "markdown"]), default="text", show_default=True
+)
 @click.option(
     "--html",
     metavar="FOLDER",
@@ -79,7 +81,7 @@ def command(
 
         try:
             html.mkdir(parents=True, exist_ok=True)
-            for name, page in comparison_pages(old, new, specs, generated):
+            for name, page in comparison_pages(old, new, specs, generated, found):
                 write(html / name, page)
                 click.echo(f"{html / name}: {len(page.encode()):,} bytes", err=True)
         except OSError as error:
@@ -91,7 +93,7 @@ def command(
 def _printed(found: SpecDiff, form: str, source: bool) -> str:
     if form == "json":
         return json.dumps(found.to_json(), indent=2) + "\n"
-    if form == "md":
+    if form in ("md", "markdown"):
         from tilegen.review.as_markdown import as_markdown
 
         return as_markdown(found)

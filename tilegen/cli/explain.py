@@ -85,6 +85,10 @@ def _find(text: str) -> Rule:
     from tilegen.check.rule import catalogue, find_rule
 
     rule = find_rule(text)
+    if rule is None and text.rpartition(":")[2].isdigit():
+        raise click.UsageError(
+            f"`{text[-80:]}` is no line of generated Python; `tilegen why KERNEL KEY` is for a key of a spec"
+        )
     if rule is None:
         names = [name for entry in catalogue().values() for name in (entry.code, entry.name)]
         near = get_close_matches(text.upper()[:40], names, n=1) or get_close_matches(text.lower()[:40], names, n=1)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tilegen.review.as_text import HEADER, summary_line, table_cells
 from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, SpecDiff
+from tilegen.review.words import printable
 
 LIMIT = 60_000
 """Characters of a comment; GitHub refuses more than 65,536."""
@@ -161,7 +162,7 @@ def _source(files: tuple[FileDiff, ...], measure: Measure) -> Iterator[str]:
         yield f"<details><summary>{_html(file.path)}: +{file.added} -{file.removed}</summary>"
         yield ""
         yield f"{fence}diff"
-        yield from lines[:room]
+        yield from map(printable, lines[:room])
         yield fence
         if len(lines) > room:
             yield f"{len(lines) - room} more lines: `tilegen diff --source`."
@@ -174,7 +175,7 @@ _SPECIAL = re.compile(r"([\\*_\[\]<>#~|@])")
 
 def _inline(text: str) -> str:
     """Text in a line of Markdown, as it is: nothing in a spec may steer the comment, nor call a person by `@name`."""
-    parts = re.split(r"(`[^`\n]*`)", text.replace("\n", " "))
+    parts = re.split(r"(`[^`\n]*`)", printable(text.replace("\n", " ")))
     return "".join(
         part if part.startswith("`") and part.endswith("`") and len(part) > 1 else _escaped(part) for part in parts
     )
@@ -185,4 +186,4 @@ def _escaped(text: str) -> str:
 
 
 def _html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

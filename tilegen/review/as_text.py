@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tilegen.review.change import BudgetRow, Change, FileDiff, KernelDiff, Level, SpecDiff, Status
-from tilegen.review.words import count_words, joined
+from tilegen.review.words import count_words, joined, printable
 
 STYLE = {Level.ERROR: "1;31", Level.WARNING: "1;33", Level.NOTE: "36"}
 INDENT = " " * 25
@@ -43,7 +43,7 @@ def heading(kernel: KernelDiff) -> str:
     """The kernel, what happened to it, and its spec."""
     name = f"{kernel.was} → {kernel.kernel}" if kernel.was else kernel.kernel
     path = f"{kernel.path_was} → {kernel.path}" if kernel.path_was else kernel.path
-    return f"{name}  {kernel.status.value}  {path}"
+    return printable(f"{name}  {kernel.status.value}  {path}")
 
 
 def _kernel(kernel: KernelDiff, paint: Paint, source: bool) -> Iterator[str]:
@@ -59,12 +59,13 @@ def _kernel(kernel: KernelDiff, paint: Paint, source: bool) -> Iterator[str]:
 
 
 def _change(change: Change, path: str, paint: Paint) -> Iterator[str]:
-    where = f"  [{change.where}]" if change.where else ""
-    place = f"  ({change.file or path}:{change.line})" if change.line else ""
-    text = paint(change.text, STYLE[change.level]) if change.level is Level.ERROR else change.text
+    where = f"  [{printable(change.where)}]" if change.where else ""
+    place = f"  ({printable(change.file or path)}:{change.line})" if change.line else ""
+    said = printable(change.text)
+    text = paint(said, STYLE[change.level]) if change.level is Level.ERROR else said
     yield f"  {paint(f'{change.level.value:<7}', STYLE[change.level])} {change.subject:<14} {text}{where}{place}"
     for line in change.details:
-        yield from (f"{INDENT}{part}" for part in line.split("\n"))
+        yield from (f"{INDENT}{printable(part)}" for part in line.split("\n"))
 
 
 HEADER = ("target", "where", "tiles", "shared B", "registers", "blocks/SM", "path")
@@ -96,7 +97,7 @@ def _number(value: int | None) -> str:
 
 def table_lines(rows: tuple[BudgetRow, ...]) -> Iterator[str]:
     """The budget table with aligned columns."""
-    cells = [HEADER, *(table_cells(row) for row in rows)]
+    cells = [HEADER, *(tuple(map(printable, table_cells(row))) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(HEADER))]
     for line in cells:
         yield "  ".join(f"{text:<{width}}" for text, width in zip(line, widths, strict=True)).rstrip()
@@ -108,6 +109,6 @@ def _file(file: FileDiff, paint: Paint) -> Iterator[str]:
     yield ""
     yield f"  {file.path}" + (" (comments only)" if file.kind == "comments" else "")
     for hunk in file.hunks:
-        for line in hunk.split("\n"):
+        for line in map(printable, hunk.split("\n")):
             style = {"+": "32", "-": "31", "@": "36"}.get(line[:1], "")
             yield f"  {paint(line, style) if style else line}".rstrip()

@@ -93,7 +93,7 @@ def budget(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case, shape: 
         condition_words(case.guard),
         dict(shape),
         {name: plain_value(value, known) for name, value in plan.tiles.items()},
-        tuple(_launch(plan, kernel, known) for kernel in plan.kernels),
+        tuple(launch_budget(plan, kernel, known) for kernel in plan.kernels),
     )
 
 
@@ -123,7 +123,11 @@ def plain_value(value: Any, known: Mapping[str, int]) -> Any:
     return value
 
 
-def _launch(plan: TilePlan, kernel: KernelPlan, known: Mapping[str, int]) -> LaunchBudget:
+def launch_budget(plan: TilePlan, kernel: KernelPlan, known: Mapping[str, int]) -> LaunchBudget:
+    """What one launch costs where the dims and ``sm_count`` have the sizes ``known``. KeyError or ZeroDivisionError where one
+    has none.
+    """
+
     def at(size: Any) -> int:
         return int(evaluate(size, known)) if is_symbolic(size) else int(size)
 

@@ -22,8 +22,8 @@ class NoSpecError(Exception):
 def find_specs(arguments: Iterable[str]) -> list[Path]:
     """The spec files that the arguments name, each once, in order; those of ``specs/`` where there are no arguments.
 
-    A folder gives every ``.toml`` file under it. Anything that is no path is the name of a kernel in ``specs/``. Raises
-    :class:`NoSpecError`.
+    A folder gives every ``.toml`` file under it, the lock of a spec (``*.tune.toml``) that spec. Anything that is no path
+    is the name of a kernel in ``specs/``. Raises :class:`NoSpecError`.
     """
     found: dict[Path, None] = {}
     for argument in list(arguments) or [str(FOLDER)]:
@@ -50,6 +50,11 @@ def _named(argument: str) -> Iterator[Path]:
         if not specs:
             raise NoSpecError(f"the folder {argument} has no spec (no .toml file)")
         yield from specs
+    elif exists and path.name.endswith(LOCK_SUFFIX):
+        spec = path.with_name(path.name.removesuffix(LOCK_SUFFIX) + ".toml")
+        if not spec.is_file():
+            raise NoSpecError(f"{argument} is the lock of a spec, and there is no {spec} beside it")
+        yield spec
     elif exists:
         yield path
     else:

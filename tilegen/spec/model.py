@@ -199,6 +199,11 @@ class Lock:
 
     document: Document = field(repr=False, compare=False)
 
+    @property
+    def text(self) -> str:
+        """The file as it was read."""
+        return self.document.text
+
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:

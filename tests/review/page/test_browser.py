@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.review.page.conftest import model, spec
+from tests.review.page.conftest import PROJECT, model, spec
 from tests.review.page.test_page import changed, hostile
+from tilegen.review.change import Change, Level
 from tilegen.review.page import comparison_page, kernel_page
 from tilegen.review.page.model import engineering
 from tilegen.review.page.printing import print_page
@@ -103,9 +104,20 @@ def test_a_page_says_nothing_asks_for_nothing_and_passes_axe(visit: Any, name: s
 @pytest.mark.nightly
 def test_two_states_pass_axe_too(visit: Any, tmp_path: Path) -> None:
     head = changed(tmp_path, "mla_decode", "BLOCK_N = 64", "BLOCK_N = 32")
-    with visit(comparison_page(spec("mla_decode"), head)) as found:
-        assert found.violations() == []
+    told = [Change(level, "tile", "BLOCK_N: 64 → 32", "sm_90a", details=("more",), line=19) for level in Level]
+    for scheme in ("light", "dark"):
+        with visit(comparison_page(spec("mla_decode"), head, changes=told), color_scheme=scheme) as found:
+            assert found.violations() == []
+            assert (found.problems, found.requests) == ([], [found.file.as_uri()])
+
+
+def test_what_is_said_of_a_hostile_change_runs_nothing(visit: Any) -> None:
+    text = "<img src=x onerror=alert(1)><script>alert(1)</script>"
+    told = [Change(Level.ERROR, text, text, text, details=(text,), line=1, file=text)]
+    with visit(comparison_page(spec("rms_silu", PROJECT), None, changes=told)) as found:
+        found.page.wait_for_timeout(50)
         assert (found.problems, found.requests) == ([], [found.file.as_uri()])
+        assert found.page.inner_text("table.told td:last-child").count("alert(1)") == 8
 
 
 def test_a_hostile_spec_runs_nothing(visit: Any, tmp_path: Path) -> None:

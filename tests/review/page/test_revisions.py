@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -31,6 +32,14 @@ def test_a_changed_tile_stands_beside_what_it_was(repository: Path, tmp_path: Pa
     assert "<mark>148,480</mark>" in text
 
 
+def test_what_is_said_of_the_change_stands_first_and_agrees_with_the_numbers(repository: Path, tmp_path: Path) -> None:
+    (text,) = pages("tile_that_halves_occupancy", tmp_path / "out").values()
+    said = text.index("blocks an SM: 2 → 1 (halved), limited by shared memory")
+    assert said < text.index('<section id="spec"')
+    blocks = re.findall(r"<dt>Blocks an SM</dt>.*?<mark>(\d+)</mark>", text, re.DOTALL)
+    assert blocks == ["2", "1"]
+
+
 def test_a_refuted_rule_stands_with_its_arithmetic(repository: Path, tmp_path: Path) -> None:
     (text,) = pages("domain_widened_past_a_proof", tmp_path / "out").values()
     assert "grid.y = ceildiv(M, 64) = 65536, allowed are 1 to 65535" in text
@@ -50,6 +59,7 @@ def test_a_winner_that_changed_is_drawn_with_the_tiles_of_both(repository: Path,
     (text,) = pages("tuned_lock_changed", tmp_path / "out").values()
     assert "<mark>BLOCK_C 64</mark>" in text
     assert "<mark>BLOCK_C 128</mark>" in text
+    assert 'class="removed"' in text.partition("Winners of tuning")[2].partition("</section>")[0]
 
 
 def test_a_kernel_whose_spec_is_the_same_has_no_page(repository: Path, tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import pointwise, text_at, value_at
+from tilegen.check.claim import Pointwise, pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.expr import Size, at_most, free_names
+from tilegen.expr import Size, any_of, at_most, free_names
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
@@ -292,8 +292,11 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
 
         at = _obstacle_at(plan, gemm, threads)
         rows = () if gemm.rows is None or at != gemm.m_at else (gemm.rows,)
+        claim = pointwise(fast, gemm.m, gemm.n, gemm.k, threads)
+        if isinstance(claim, Pointwise):
+            claim = pointwise(fast, gemm.m, gemm.n, gemm.k, threads, *rows)
         yield Obligation(
-            pointwise(fast, gemm.m, gemm.n, gemm.k, threads, *rows),
+            any_of(claim, *(at_most(size, gemm.m) for size in rows)) if isinstance(claim, bool) else claim,
             at=at,
             label=label,
             parameter=parameter_of(at),

@@ -46,6 +46,8 @@ class Origin:
     schedule: str
     archs: tuple[str, ...]
     construct: Construct | None
+    docstring: bool = False
+    """It is part of the docstring of the file: its header, and the budgets of the plans."""
 
 
 def origins(spec: Spec, name: str, text: str) -> list[Origin]:
@@ -79,7 +81,9 @@ class _Book:
         causes: dict[str, Cause] = {}
         for cause in self._causes(line, schedule, kernels, construct):
             causes.setdefault(cause.path, cause)
-        return Origin(line.number, line.text, tuple(causes.values()), schedule, archs if schedule else (), construct)
+        docstring = line.in_docstring and not line.functions
+        found = tuple(causes.values())
+        return Origin(line.number, line.text, found, schedule, archs if schedule else (), construct, docstring)
 
     def _schedule(self, line: Line) -> str:
         """The schedule whose factory the line stands in: functions are named ``<kernel>_<schedule>``."""
@@ -106,6 +110,7 @@ class _Book:
         self, line: Line, schedule: str, kernels: list[KernelPlan], construct: Construct | None
     ) -> Iterator[Cause]:
         if line.in_docstring and not line.functions:
+            yield from self._quoted(line)
             return
         yield from self._named_in_comment(line)
         if line.functions[:1] == ("tiles",):
@@ -118,6 +123,18 @@ class _Book:
                 yield from self._at(path, f"it decides {construct.what}", schedule)
         yield from self._names(line, schedule)
         yield from self._buffers(line, schedule, kernels)
+
+    def _quoted(self, line: Line) -> Iterator[Cause]:
+        """What a line of the file's docstring quotes from the spec: its name, doc and formulas, and the targets."""
+        values = self.spec.document_values
+        texts = {"kernel": values.get("kernel"), "doc": values.get("doc")}
+        texts |= {f"compute.{name}": value for name, value in values.get("compute", {}).items()}
+        for path, value in texts.items():
+            if isinstance(value, str) and value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", line.text):
+                yield Cause(path, "its text stands there", self.spec.span(path))
+        for target in self.spec.targets:
+            if re.search(rf"\bon {target.arch}\b", line.text) and self.spec.has(f"target.{target.arch}"):
+                yield Cause(f"target.{target.arch}", "it is the target", self.spec.key_span(f"target.{target.arch}"))
 
     def _named_in_comment(self, line: Line) -> Iterator[Cause]:
         """Spec lines that a comment names: on this line, above this statement, or in the function's docstring."""

@@ -10,6 +10,7 @@ from tilegen.review.page.model import NothingToShowError, page_model
 from tilegen.review.page.printing import print_comparison, print_page
 
 if TYPE_CHECKING:
+    from tilegen.review.change import Change
     from tilegen.review.page.measured import Measurement
     from tilegen.spec.model import Spec
 
@@ -34,17 +35,20 @@ def kernel_page(
 
 
 def comparison_page(
-    base: Spec | Unreadable | None, head: Spec | Unreadable | None, measurements: Sequence[Measurement] = ()
+    base: Spec | Unreadable | None,
+    head: Spec | Unreadable | None,
+    measurements: Sequence[Measurement] = (),
+    changes: Sequence[Change] = (),
 ) -> str:
     """Two states of one kernel side by side. One that is not there (a kernel added or deleted) has an empty side, one that
-    cannot be read its findings.
+    cannot be read its findings. ``changes`` are what ``tilegen diff`` says of it, and stand first.
 
     Raises ``ValueError`` where there is neither.
     """
     if base is None and head is None:
         raise ValueError("there is no state of the kernel to show")
-    models = (
+    old, new = (
         state if state is None or isinstance(state, Unreadable) else page_model(state, measurements)
         for state in (base, head)
     )
-    return print_comparison(*models)
+    return print_comparison(old, new, changes)

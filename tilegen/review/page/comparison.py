@@ -105,6 +105,8 @@ class Pair:
     rooflines: tuple[tuple[Roofline | None, Roofline | None], ...]
     banks: tuple[tuple[BankPicture, ...], tuple[BankPicture, ...]]
     spec: tuple[DiffLine, ...]
+    lock: tuple[DiffLine, ...]
+    """The winners of tuning, where they differ."""
     source: tuple[DiffLine, ...]
     no_source: str
     """Why there is no source to compare; empty where there is."""
@@ -118,6 +120,8 @@ def compared(old: PageModel | Unreadable | None, new: PageModel | Unreadable | N
     same = [pair.head.view for pair in pairs if not pair.changed and pair.head is not None]
     without = _no_source(old, "before") or _no_source(new, "after")
     rules = list(_rule_pairs(base.rules if base else (), head.rules if head else ()))
+    if base is None or head is None:  # what one side proves is no change of the other, which asks nothing
+        rules = [pair for pair in rules if any(row and row.status != "proved" for row in (pair.base, pair.head))]
     return Pair(
         _name(new) or _name(old),
         base,
@@ -131,6 +135,7 @@ def compared(old: PageModel | Unreadable | None, new: PageModel | Unreadable | N
         tuple(_roofline_pairs(base.rooflines if base else (), head.rooflines if head else ())),
         _bank_pairs(base.banks if base else (), head.banks if head else ()),
         tuple(diff(_spec_lines(old), _spec_lines(new))),
+        tuple(diff(_lock_lines(base), _lock_lines(head))),
         () if without else tuple(diff(_source_lines(base), _source_lines(head))),
         without,
     )
@@ -156,6 +161,11 @@ def _spec_lines(state: PageModel | Unreadable | None) -> list[str]:
     if isinstance(state, Unreadable):
         return state.text.rstrip("\n").split("\n")
     return [] if state is None else [line.text for line in state.listing.spec]
+
+
+def _lock_lines(model: PageModel | None) -> list[str]:
+    lock = None if model is None else model.spec.lock
+    return [] if lock is None else lock.text.rstrip("\n").split("\n")
 
 
 def _source_lines(model: PageModel | None) -> list[str]:

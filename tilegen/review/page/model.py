@@ -10,6 +10,7 @@ from tilegen.check.checker import settle, spec_findings
 from tilegen.check.findings import findings
 from tilegen.expr import is_symbolic, multiply, to_text
 from tilegen.plan.model import Gemm, KernelPlan, Loop, LoopKind, Scope
+from tilegen.review.budget import launch_budget
 from tilegen.review.page.banks import BankPicture, bank_pictures
 from tilegen.review.page.listing import Listing, listing
 from tilegen.review.page.memory import SharedBar, shared_bar
@@ -275,8 +276,9 @@ def _numbers(view: View, expressions: Expressions) -> Iterator[Number]:
             f"{bar.used:,}",
             None,
             "int",
-            f"bytes of {bar.limit:,}, at most {bar.blocks} block{'s' if bar.blocks != 1 else ''} an SM",
+            f"bytes of {bar.limit:,}",
         )
+    yield from _resident(view, kernel)
     yield Number(
         "Fragments", f"{_fragments(view, kernel):,}", None, "int", "registers a thread, of the group with the most"
     )
@@ -285,6 +287,16 @@ def _numbers(view: View, expressions: Expressions) -> Iterator[Number]:
         yield Number("Products", ", ".join(paths), None, "text")
     yield number("Operations", plan.flops, "multiply and add count as two", "si")
     yield number("Bytes", plan.bytes_moved, "every operand read once, every result written once", "si")
+
+
+def _resident(view: View, kernel: KernelPlan) -> Iterator[Number]:
+    """Blocks that an SM holds at once, as ``tilegen diff`` has them: registers count by their estimate."""
+    try:
+        found = launch_budget(view.plan, kernel, view.sized.values)
+    except (KeyError, ZeroDivisionError):
+        return
+    registers = "" if found.registers is None else f"; about {found.registers} registers a thread"
+    yield Number("Blocks an SM", str(found.blocks_per_sm), None, "int", f"limited by {found.limiter}{registers}")
 
 
 def _fragments(view: View, kernel: KernelPlan) -> int:

@@ -21,6 +21,9 @@ from tilegen.review.page.comparison import compared
 from tilegen.review.page.model import engineering
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tilegen.review.change import Change
     from tilegen.review.page.comparison import Unreadable
     from tilegen.review.page.model import PageModel
 
@@ -44,9 +47,11 @@ def print_page(model: PageModel) -> str:
     return _render("page.html.jinja", page=model, data=Markup(model.selector))
 
 
-def print_comparison(base: PageModel | Unreadable | None, head: PageModel | Unreadable | None) -> str:
-    """The page of two states; at least one is there."""
-    return _render("comparison.html.jinja", pair=compared(base, head), version=__version__)
+def print_comparison(
+    base: PageModel | Unreadable | None, head: PageModel | Unreadable | None, changes: Sequence[Change] = ()
+) -> str:
+    """The page of two states, of which at least one is there, with what is said of the step from one to the other."""
+    return _render("comparison.html.jinja", pair=compared(base, head), told=changes, version=__version__)
 
 
 def _render(template: str, **names: Any) -> str:

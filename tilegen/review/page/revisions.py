@@ -15,15 +15,19 @@ from tilegen.spec.diagnostic import SpecError
 from tilegen.spec.loading import load_bytes
 
 if TYPE_CHECKING:
+    from tilegen.review.change import SpecDiff
     from tilegen.review.diff import Side
     from tilegen.review.revisions import Revision
     from tilegen.spec.model import Spec
 
 
 def comparison_pages(
-    base: Revision, head: Revision, specs: Sequence[str], generated: str
+    base: Revision, head: Revision, specs: Sequence[str], generated: str, found: SpecDiff
 ) -> Iterator[tuple[Path, str]]:
-    """File name and page of every kernel whose spec or lock changed, by the name that it has now."""
+    """File name and page of every kernel whose spec or lock changed, by the name that it has now. ``found`` is what is said
+    of them.
+    """
+    told = {(kernel.path, kernel.kernel): kernel.changes for kernel in found.kernels}
     changed, _ = changed_sides(base, head, specs, generated)
     written: Counter[str] = Counter()
     for old, new in changed:
@@ -37,7 +41,10 @@ def comparison_pages(
         name = _file_name(side.kernel)
         written[name] += 1
         once = name if written[name] == 1 else f"{name}-{written[name]}"  # two specs may declare one kernel
-        yield Path(f"{once}.html"), comparison_page(states[0], states[1], measured)
+        yield (
+            Path(f"{once}.html"),
+            comparison_page(states[0], states[1], measured, told.get((side.path, side.kernel), ())),
+        )
 
 
 def _state(side: Side | None) -> Spec | Unreadable | None:

@@ -92,10 +92,13 @@ class Timeline:
         return found
 
     @property
-    def legend(self) -> list[tuple[str, int, str]]:
-        """Label, tone and kind of every phase, each once, in order."""
+    def legend(self) -> dict[int, list[tuple[str, str]]]:
+        """For each tone, in order, the label and kind of every phase that has it: a tone stands once in the legend."""
         kinds = {task.label: task.kind for lane in self.lanes for task in lane.tasks}
-        return [(label, tone, kinds[label]) for label, tone in self.tones.items()]
+        found: dict[int, list[tuple[str, str]]] = {}
+        for label, tone in self.tones.items():
+            found.setdefault(tone, []).append((label, kinds[label]))
+        return found
 
 
 def timeline(sized: SizedPlan, kernel: KernelPlan) -> Timeline | None:
