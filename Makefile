@@ -4,14 +4,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 
-.PHONY: build check test sweep nightly lint clean
+.PHONY: build check lowered test sweep nightly lint clean
 
 build: $(SETUP)  ## Check, render and verify every spec, and write generated/.
 	$(BIN)/tilegen build
 
 check: $(SETUP)  ## What CI asks of a tree: every instance lowered, every byte as the specs give it, linters and types.
+	$(MAKE) --jobs=2 lowered lint
+
+lowered: $(SETUP)
 	$(BIN)/tilegen build --check --verify all
-	$(MAKE) lint
 
 test: $(SETUP)  ## The suite, the golden tests of generated/ included. GPU tests skip where there is no GPU.
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" --durations=15

@@ -40,9 +40,10 @@ def offers(found: Diagnostic) -> Iterator[tuple[dict[str, int], bool]]:
 
 
 def diagnostics(tables: Mapping[str, Any], values: Mapping[str, int] | None = None) -> tuple[Diagnostic, ...]:
+    """What is found; with values in the place of the spec's own, which need no offers in their turn, without these."""
     changed = copy.deepcopy(dict(tables))
     changed["tile"] = {**changed.get("tile", {}), **(values or {})}
-    return check(load_bytes(to_toml(changed).encode(), "mend.toml")).diagnostics
+    return check(load_bytes(to_toml(changed).encode(), "mend.toml"), mends=lambda _: values is None).diagnostics
 
 
 def codes(found: tuple[Diagnostic, ...], severity: Severity) -> set[str]:

@@ -39,5 +39,5 @@ def test_derived_tiles_pass_the_checks_and_lower_as_planned(arch):
     instance = next(iter(instances(spec, arch)))
     parameters = factory_parameters(spec)
     source = render(spec).files["kernel.py"]
-    observed = observe(source, instruction_patterns(), compile_key(instance, parameters), arch, with_ptxas=False)
+    [observed] = observe(source, instruction_patterns(), [compile_key(instance, parameters)], arch, with_ptxas=False)
     assert disagreements(expected(instance), observed) == []

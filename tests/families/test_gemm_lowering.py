@@ -21,7 +21,7 @@ def test_the_plan_of_a_schedule_is_what_tilelang_makes(tiles, a, b):
     (instance,) = instances(spec, "sm_90a")
     parameters = factory_parameters(spec)
     key = compile_key(instance, parameters)
-    observed = observe(render(spec).files["kernel.py"], {}, key, "sm_90a", with_ptxas=False)
+    [observed] = observe(render(spec).files["kernel.py"], {}, [key], "sm_90a", with_ptxas=False)
     assert disagreements(expected(instance), observed) == []
 
 
@@ -31,7 +31,7 @@ def test_the_plain_schedule_is_what_tilelang_makes_on_other_chips(arch):
     (instance,) = instances(spec, arch)
     parameters = factory_parameters(spec)
     key = compile_key(instance, parameters)
-    observed = observe(render(spec).files["kernel.py"], {}, key, arch, with_ptxas=False)
+    [observed] = observe(render(spec).files["kernel.py"], {}, [key], arch, with_ptxas=False)
     assert disagreements(expected(instance), observed) == []
 
 

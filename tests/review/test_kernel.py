@@ -59,9 +59,9 @@ def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     rules: list[str] = []
     nearest = findings.nearest_legal
 
-    def counted(spec: Any, result: Any) -> Any:
+    def counted(spec: Any, result: Any, tried: Any) -> Any:
         rules.append(result.rule.id)
-        return nearest(spec, result)
+        return nearest(spec, result, tried)
 
     monkeypatch.setattr(findings, "nearest_legal", counted)
     return rules

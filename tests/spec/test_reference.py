@@ -95,7 +95,7 @@ def test_an_example_builds_and_lowers_as_planned(base: str | None, text: str) ->
     instance = next(instances(loaded, loaded.targets[0].arch))
     parameters = factory_parameters(loaded)
     key = compile_key(instance, parameters)
-    observed = observe(render(loaded).files["kernel.py"], instruction_patterns(), key, instance.arch, False)
+    [observed] = observe(render(loaded).files["kernel.py"], instruction_patterns(), [key], instance.arch, False)
     assert disagreements(expected(instance), observed) == []
 
 

@@ -48,7 +48,7 @@ def agreed() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     instance = next(instances(spec, "sm_80"))
     key = compile_key(instance, factory_parameters(spec))
     source = render(spec).files["kernel.py"]
-    return expected(instance), observe(source, instruction_patterns(), key, "sm_80", False)
+    return expected(instance), observe(source, instruction_patterns(), [key], "sm_80", False)[0]
 
 
 def test_they_agree(agreed):

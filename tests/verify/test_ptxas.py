@@ -3,7 +3,7 @@ import json
 import pytest
 
 from tilegen.verify import ptxas
-from tilegen.verify.ptxas import CompileError, KernelUsage, PtxasFacts, compile_facts
+from tilegen.verify.ptxas import CompileError, KernelUsage, PtxasFacts, compile_facts, compile_together
 
 OUTPUT = """
 ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient \
@@ -53,6 +53,26 @@ def test_a_kernel_is_compiled_once(cache, monkeypatch):
     assert first.kernel("scale").registers > 0
     monkeypatch.setattr(ptxas, "_compile", lambda *_: pytest.fail("compiled again"))
     assert compile_facts(SOURCE, "sm_80") == first
+
+
+TWO = (
+    'extern "C" __global__ void add_kernel(float *x) { x[threadIdx.x] += 2; }\n'
+    'extern "C" __global__ void add_kernel_1(float *x) { __shared__ float y[64]; y[threadIdx.x] = x[threadIdx.x]; '
+    "__syncthreads(); x[threadIdx.x] = y[63 - threadIdx.x]; }\n"
+)
+
+
+@needs_nvcc
+def test_kernels_compiled_together_are_what_each_is_alone_and_are_kept(tmp_path, cache, monkeypatch):
+    sources = [TWO, TWO.replace("64", "128"), TWO.replace("+= 2", "= x[0] * x[1] / x[2]")]
+    together = compile_together(sources, "sm_80")
+    monkeypatch.setenv(ptxas.CACHE_VARIABLE, str(tmp_path / "other"))
+    assert together == [compile_facts(source, "sm_80") for source in sources]
+    assert [kernel.name for kernel in together[0].kernels] == ["add_kernel", "add_kernel_1"]
+    monkeypatch.setenv(ptxas.CACHE_VARIABLE, str(cache))
+    monkeypatch.setattr(ptxas, "_compile", lambda *_: pytest.fail("compiled again"))
+    assert compile_together(sources, "sm_80") == together
+    assert compile_facts(sources[1], "sm_80") == together[1]
 
 
 @needs_nvcc

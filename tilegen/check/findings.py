@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.nearest import Mends, nearest_legal
+from tilegen.check.nearest import Mends, Tried, nearest_legal
 from tilegen.check.prover import Status
 from tilegen.check.result import Result
 from tilegen.expr import to_text
@@ -42,8 +42,9 @@ def findings(
             at = located(spec, result.obligation.at, result)
             groups.setdefault((result.rule.id, at, result.severity), []).append(result)
     allowed = {entry.rule.removeprefix("TG-") for entry in spec.allow}
+    tried: Tried = {}
     diagnostics = [
-        _diagnostic(spec, at, severity, group, cases, mends)
+        _diagnostic(spec, at, severity, group, cases, mends, tried)
         for (id, at, severity), group in groups.items()
         if id not in allowed or severity is Severity.ERROR
     ]
@@ -72,14 +73,20 @@ def located(spec: Spec, path: str, result: Result) -> str:
 
 
 def _diagnostic(
-    spec: Spec, at: str, severity: Severity, group: list[Result], cases: Cases, mends: Callable[[Diagnostic], bool]
+    spec: Spec,
+    at: str,
+    severity: Severity,
+    group: list[Result],
+    cases: Cases,
+    mends: Callable[[Diagnostic], bool],
+    tried: Tried,
 ) -> Diagnostic:
     """One finding, first without its mends, then with them where they are wanted."""
     first = group[0]
     bare = _finding(spec, at, severity, group, cases, Mends((), ()))
     if severity not in (Severity.ERROR, Severity.SLOW) or first.rule.over_spec or not mends(bare):
         return bare
-    return _finding(spec, at, severity, group, cases, nearest_legal(spec, first))
+    return _finding(spec, at, severity, group, cases, nearest_legal(spec, first, tried))
 
 
 def _finding(spec: Spec, at: str, severity: Severity, group: list[Result], cases: Cases, mends: Mends) -> Diagnostic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,9 @@ RELATED_TRIES = 10
 PAIR_TRIES = 4
 """The same where two parameters must change."""
 
+NO_PLAN = ""
+"""In the place of a rule, where values give no plan."""
+
 COMBINATIONS = 64
 """Combinations of values tried while a conflict is made small."""
 
@@ -45,14 +48,26 @@ class Mends:
     conflict: tuple[str, ...] = ()
 
 
-def nearest_legal(spec: Spec, result: Result) -> Mends:
+@dataclass
+class Seen:
+    """What was seen broken with some values, rule and severity; ``whole`` where that is all there is."""
+
+    broken: set[tuple[str, Severity]]
+    whole: bool = False
+
+
+Tried = dict[tuple[Hashable, ...], Seen]
+"""What the searches of one spec have tried: weaker demands, and other findings, ask for the same values again."""
+
+
+def nearest_legal(spec: Spec, result: Result, tried: Tried | None = None) -> Mends:
     """For each parameter of a finding, the nearest values that end it: every error rule holds, on every target that shares
     the value, and nothing becomes slow that is not so now. Where an error has no such value, one that is slow is offered;
-    where other errors stay whatever the value is, one that adds none.
+    where other errors stay whatever the value is, one that adds none. ``tried`` is shared by the findings of one spec.
     """
     if result.obligation.parameter is None:
         return Mends((), ())
-    search = _Search(spec, result)
+    search = _Search(spec, result, {} if tried is None else tried)
     found = search.mends()
     return replace(found, conflict=search.conflict(found.parameters)) if result.severity is Severity.ERROR else found
 
@@ -62,7 +77,7 @@ class _Search:
     parameter: while a search lasts.
     """
 
-    def __init__(self, spec: Spec, result: Result) -> None:
+    def __init__(self, spec: Spec, result: Result, tried: Tried) -> None:
         self.spec = spec
         self.result = result
         self.domain = domain_of(spec)
@@ -75,6 +90,7 @@ class _Search:
         self.rules = list(dict.fromkeys((result.rule, *asked)))
         self.slow: frozenset[str] = frozenset()
         self.others: Mapping[str, frozenset[str]] = {}
+        self.tried = tried
 
     def mends(self) -> Mends:
         """What is offered, from the strictest demands to the least."""
@@ -196,6 +212,11 @@ class _Search:
     def _legal(self, values: Mapping[str, int]) -> bool:
         """Whether nothing is broken with these values, but for what they may break or leave."""
         left: frozenset[str] = frozenset.intersection(*(self.others.get(name, frozenset()) for name in values))
+        seen = self.tried.setdefault(self._question(values), Seen(set()))
+        if self._forbidden(seen.broken, left):
+            return False
+        if seen.whole:
+            return True
         programs = Programs(self.rules)
         try:
             for plan, region in self._plans(values):
@@ -203,15 +224,34 @@ class _Search:
                     if isinstance(said, Proved):
                         continue
                     rule = said.rule
-                    broken = {asked.severity or rule.severity for asked, outcome in said.settled if not outcome.proved}
-                    if any(rule.id not in (left if severity is Severity.ERROR else self.slow) for severity in broken):
+                    broken = {
+                        (rule.id, asked.severity or rule.severity)
+                        for asked, outcome in said.settled
+                        if not outcome.proved
+                    }
+                    seen.broken |= broken
+                    if self._forbidden(broken, left):
                         # The next candidate is likely to fall to the same rule.
                         self.rules.remove(rule)
                         self.rules.insert(0, rule)
                         return False
         except (ZeroDivisionError, ValueError):
-            return False  # there is no such plan
+            seen.broken.add((NO_PLAN, Severity.ERROR))
+            return False
+        seen.whole = True
         return True
+
+    def _question(self, values: Mapping[str, int]) -> tuple[Hashable, ...]:
+        """All that decides what is broken with some values."""
+        case = self.result.case
+        kept = tuple((name, index) for name, index in case.chosen.items() if name not in values)
+        own = self.result.rule
+        rule = "" if own.severity in (Severity.ERROR, Severity.SLOW) else own.id
+        return tuple(sorted(values.items())), kept, case.winner, tuple(self._sharing(values or self.names)), rule
+
+    def _forbidden(self, broken: Iterable[tuple[str, Severity]], left: frozenset[str]) -> bool:
+        """Whether values that break this are no offer. ``left`` are the errors that may stay."""
+        return any(id not in (left if severity is Severity.ERROR else self.slow) for id, severity in broken)
 
     def _plans(self, values: Mapping[str, int]) -> Iterator[tuple[TilePlan, Domain]]:
         """Every plan that ``values`` give in the place of the finding's own, with the domain that it holds in."""

@@ -19,7 +19,7 @@ from tilegen.spec.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
-    from tilegen.verify.pipeline import Job, Verified
+    from tilegen.verify.pipeline import Job, Outputs, Verified
 
 Depth = Literal["representative", "all", "none"]
 
@@ -73,13 +73,13 @@ def build(
     diagnostics = _checked(specs)
     renderings = {spec.kernel: render(spec) for spec in specs}
     jobs = {spec.kernel: list(_jobs(spec, renderings[spec.kernel], depth, targets)) for spec in specs}
-    verified = _verify(jobs, workers, progress)
+    verified, outputs = _verify(specs, renderings, jobs, workers, progress)
     diagnostics += _disagreements(specs, verified)
     diagnostics += _slow(specs, verified)
     if any(entry.severity is Severity.ERROR for entry in diagnostics):
         raise BuildError(diagnostics)
     old = read_tree(destination)
-    tree = _tree(specs, renderings, verified, old, partial, targets)
+    tree = _tree(specs, renderings, verified, outputs, old, partial, targets)
     return Built(
         tree,
         tuple(sorted(tree.keys() - old.keys())),
@@ -134,14 +134,25 @@ def _representatives(found: list[Instance]) -> list[Instance]:
 
 
 def _verify(
-    jobs: Mapping[str, list[Job]], workers: int, progress: Callable[[str, int], None]
-) -> dict[str, list[Verified]]:
-    from tilegen.verify.pipeline import verify
+    specs: list[Spec],
+    renderings: Mapping[str, Rendering],
+    jobs: Mapping[str, list[Job]],
+    workers: int,
+    progress: Callable[[str, int], None],
+) -> tuple[dict[str, list[Verified]], dict[str, Outputs]]:
+    from tilegen.verify.pipeline import Reference, verify
 
+    references = {}
+    for spec in specs:
+        files = renderings[spec.kernel].files
+        references[spec.kernel] = Reference(
+            files["reference.py"], files["_golden.py"], family_of(spec).golden_cases(spec)
+        )
     total = sum(len({entry.name for entry in entries}) for entries in jobs.values())
     flat = [job for entries in jobs.values() for job in entries]
-    results = iter(verify(flat, workers, lambda name: progress(name, total)))
-    return {kernel: [next(results) for _ in entries] for kernel, entries in jobs.items()}
+    compared, outputs = verify(flat, references, workers, lambda name: progress(name, total))
+    results = iter(compared)
+    return {kernel: [next(results) for _ in entries] for kernel, entries in jobs.items()}, outputs
 
 
 def _disagreements(specs: list[Spec], verified: Mapping[str, list[Verified]]) -> list[Diagnostic]:
@@ -191,12 +202,11 @@ def _tree(
     specs: list[Spec],
     renderings: Mapping[str, Rendering],
     verified: Mapping[str, list[Verified]],
+    outputs: Mapping[str, Mapping[str, bytes]],
     old: Mapping[str, bytes],
     partial: bool,
     targets: tuple[str, ...],
 ) -> dict[str, bytes]:
-    from tilegen.verify.pipeline import golden_outputs
-
     folders: dict[str, dict[str, bytes]] = {}
     entries: dict[str, dict[str, Any]] = {}
     if partial and MANIFEST in old:
@@ -205,15 +215,12 @@ def _tree(
             folders[kernel] = {name: old[f"{kernel}/{name}"] for name in entry["files"] if f"{kernel}/{name}" in old}
             entries[kernel] = {key: value for key, value in entry.items() if key != "files"}
     for spec in specs:
-        family = family_of(spec)
-        output_cases = family.golden_cases(spec)
-        outputs = golden_outputs(renderings[spec.kernel].files, output_cases)
         folders[spec.kernel] = kernel_folder(
             spec,
             renderings[spec.kernel],
             {entry.job.name: entry for entry in verified[spec.kernel] if entry.job.recorded}.values(),
-            output_cases,
-            outputs,
+            family_of(spec).golden_cases(spec),
+            outputs[spec.kernel],
             old.get(f"{spec.kernel}/golden/facts.json"),
             targets,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -49,6 +49,23 @@ class Verified:
     disagreements: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Reference:
+    """What gives the golden outputs of one kernel: two of its files, and the cases."""
+
+    reference: str
+    golden: str
+    cases: list[dict[str, Any]]
+
+    @property
+    def content(self) -> tuple[str, str, list[dict[str, Any]]]:
+        return self.reference, self.golden, self.cases
+
+
+Outputs = dict[str, bytes]
+"""The bytes of an ``.npy`` file by the name of the golden case."""
+
+
 def instruction_patterns() -> dict[str, str]:
     """The patterns of the emitted golden test, read out of its source without importing it."""
     for node in ast.parse(support("golden.py")).body:
@@ -79,48 +96,87 @@ def pool(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn"), initializer=start_quietly)
 
 
-def verify(jobs: Iterable[Job], workers: int, progress: Callable[[str], None] = lambda _: None) -> list[Verified]:
-    """Observes every kernel once, from the cache where its content is known, and compares; in the order of ``jobs``."""
+def verify(
+    jobs: Iterable[Job],
+    references: Mapping[str, Reference],
+    workers: int,
+    progress: Callable[[str], None] = lambda _: None,
+) -> tuple[list[Verified], dict[str, Outputs]]:
+    """Observes every kernel once and compares, in the order of ``jobs``; computes the golden outputs of each reference.
+
+    What is known by its content comes from the cache; the rest shares the worker processes.
+    """
     ordered = list(jobs)
     keys = [_cache_key(job) for job in ordered]
-    found: dict[str, dict[str, Any]] = {}
-    missing = []
-    for key, job in dict(zip(keys, ordered, strict=True)).items():
-        stored = cache.read("observed", key)
-        if stored is None:
-            missing.append((key, job))
-        else:
-            found[key] = stored
-            progress(job.name)
-    if missing:
-        with pool(min(workers, len(missing))) as executor:
-            futures: dict[Future[dict[str, Any]], tuple[str, Job]] = {
-                executor.submit(
-                    observe, job.source, instruction_patterns(), dict(job.key), job.instance.arch, job.recorded
-                ): (key, job)
-                for key, job in missing
-            }
-            for future in as_completed(futures):
-                key, job = futures[future]
-                found[key] = future.result()
-                cache.write("observed", key, found[key])
-                progress(job.name)
-    return [
+    by_key = dict(zip(keys, ordered, strict=True))
+    found: dict[str, dict[str, Any]] = _stored("observed", by_key)
+    for key in found:
+        progress(by_key[key].name)
+    output_keys = {kernel: cache.digest("outputs", *reference.content) for kernel, reference in references.items()}
+    outputs = _stored("outputs", output_keys.values())
+    groups = _groups([(key, job) for key, job in by_key.items() if key not in found], workers)
+    unknown = {key: references[kernel] for kernel, key in output_keys.items() if key not in outputs}
+    if groups or unknown:
+        for kind, key, value in _done(groups, unknown, workers):
+            cache.write(kind, key, value)
+            if kind == "observed":
+                found[key] = value
+                progress(by_key[key].name)
+            else:
+                outputs[key] = value
+    compared = [
         Verified(job, found[key], tuple(disagreements(expected(job.instance), found[key])))
         for key, job in zip(keys, ordered, strict=True)
     ]
+    return compared, {
+        kernel: {name: bytes.fromhex(content) for name, content in outputs[key].items()}
+        for kernel, key in output_keys.items()
+    }
 
 
-def golden_outputs(files: Mapping[str, str], cases: list[dict[str, Any]]) -> dict[str, bytes]:
-    """The reference outputs of one kernel, computed in a process of its own and cached by content."""
-    key = cache.digest("outputs", files["reference.py"], files["_golden.py"], cases)
-    stored = cache.read("outputs", key)
-    if stored is None:
-        with pool(1) as executor:
-            outputs = executor.submit(reference_outputs, dict(files), cases).result()
-        cache.write("outputs", key, {name: content.hex() for name, content in outputs.items()})
-        return outputs
-    return {name: bytes.fromhex(content) for name, content in stored.items()}
+def _done(
+    groups: list[list[tuple[str, Job]]], references: Mapping[str, Reference], workers: int
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """What the workers find, as entries of the cache: kind, key and value."""
+    with pool(max(1, min(workers, len(groups)))) as executor:
+        observing = {executor.submit(observe, *_task(group)): group for group in groups}
+        computing = {executor.submit(reference_outputs, *r.content): key for key, r in references.items()}
+        for future in as_completed(observing):
+            for (key, _), observed in zip(observing[future], future.result(), strict=True):
+                yield "observed", key, observed
+        for done in as_completed(computing):
+            yield "outputs", computing[done], {name: content.hex() for name, content in done.result().items()}
+
+
+def _stored(kind: str, keys: Iterable[str]) -> dict[str, Any]:
+    """What the cache holds, by key."""
+    read = {key: cache.read(kind, key) for key in keys}
+    return {key: value for key, value in read.items() if value is not None}
+
+
+TOGETHER = 4
+"""Kernels in one run of nvcc, which spends some two seconds on headers. More save little, and leave cores idle at the end."""
+
+
+def _groups(missing: list[tuple[str, Job]], workers: int) -> list[list[tuple[str, Job]]]:
+    """What one worker observes at a time: some that nvcc compiles together, which take longest and so come first; then the
+    others, one by one."""
+    compiled: dict[tuple[str, str], list[tuple[str, Job]]] = {}
+    alone = []
+    for key, job in missing:
+        if job.recorded:
+            compiled.setdefault((job.source, job.instance.arch), []).append((key, job))
+        else:
+            alone.append([(key, job)])
+    size = min(TOGETHER, -(-sum(map(len, compiled.values())) // workers))
+    return [group[start : start + size] for group in compiled.values() for start in range(0, len(group), size)] + alone
+
+
+def _task(group: list[tuple[str, Job]]) -> tuple[Any, ...]:
+    """The arguments of :func:`observe`."""
+    first = group[0][1]
+    keys = [dict(job.key) for _, job in group]
+    return first.source, instruction_patterns(), keys, first.instance.arch, first.recorded
 
 
 def default_workers() -> int:

@@ -86,15 +86,24 @@ def compile_facts(cuda_source: str, arch: str, flags: Sequence[str] = ()) -> Ptx
 
 
 def compile_together(cuda_sources: Sequence[str], arch: str) -> list[PtxasFacts | None]:
-    """The same for several sources in one run of nvcc, which then reads the headers once: not kept. Raises `CompileError`
-    if one of them does not compile, whichever it is.
+    """The same for several sources: those that are not kept yet go through one run of nvcc, which then reads the headers
+    once. Raises `CompileError` if one of them does not compile, whichever it is.
     """
     compiler = nvcc()
     if compiler is None:
         return [None for _ in cuda_sources]
-    told_apart = [_KERNEL.sub(rf"\g<0>_of_{index}", source) for index, source in enumerate(cuda_sources)]
-    found = _parse(arch, _compile(compiler, _options(arch), arch, "\n".join(told_apart)))
-    return [_part(found, f"_of_{index}") for index in range(len(cuda_sources))]
+    command = _options(arch)
+    settings = (nvcc_version(), version("tilelang"), *_stable(command))
+    entries = {source: _cache_entry(source, arch, settings) for source in cuda_sources}
+    facts = {source: known for source, entry in entries.items() if (known := _read(entry)) is not None}
+    missing = [source for source in entries if source not in facts]
+    if missing:
+        told_apart = [_KERNEL.sub(rf"\g<0>_of_{index}", source) for index, source in enumerate(missing)]
+        found = _parse(arch, _compile(compiler, command, arch, "\n".join(told_apart)))
+        for index, source in enumerate(missing):
+            facts[source] = _part(found, f"_of_{index}")
+            _write(entries[source], facts[source])
+    return [facts[source] for source in cuda_sources]
 
 
 _KERNEL = re.compile(r"\b\w+_kernel(?:_\d+)?\b(?=\s*\()")
@@ -103,9 +112,9 @@ _KERNEL = re.compile(r"\b\w+_kernel(?:_\d+)?\b(?=\s*\()")
 
 def _part(found: PtxasFacts, mark: str) -> PtxasFacts:
     """What is said of the kernels whose names end in a mark, with their own names."""
-    kernels = (replace(k, name=k.name.removesuffix(mark)) for k in found.kernels if k.name.endswith(mark))
+    kernels = [replace(k, name=k.name.removesuffix(mark)) for k in found.kernels if k.name.endswith(mark)]
     warnings = tuple(w.replace(mark, "") for w in found.warnings if re.search(mark + r"\b", w))
-    return replace(found, kernels=tuple(kernels), warnings=warnings)
+    return replace(found, kernels=tuple(sorted(kernels, key=lambda k: k.name)), warnings=warnings)
 
 
 def nvcc() -> str | None:

@@ -1,4 +1,4 @@
-"""Lowers one instance of one rendered kernel in a process of its own, and reads what came out.
+"""Lowers instances of one rendered kernel in a process of its own, and reads what came out.
 
 Everything that goes in and comes out is plain data, so that it can cross processes and be cached.
 """
@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,20 @@ def start_quietly() -> None:
         os.environ[name] = "1"
 
 
-def observe(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str, with_ptxas: bool) -> dict[str, Any]:
-    """What TileLang makes of ``build(**key)`` of a kernel file.
+def observe(
+    source: str, patterns: dict[str, str], keys: Sequence[Mapping[str, Any]], arch: str, with_ptxas: bool
+) -> list[dict[str, Any]]:
+    """What TileLang makes of ``build(**key)`` of a kernel file, for each of some keys.
 
-    ``patterns`` name the instructions that the emitted golden test counts in the source. Returns ``{"error": text}``
+    ``patterns`` name the instructions that the emitted golden test counts in the source. Each is ``{"error": text}``
     where TileLang refuses, else ``kernels``, ``golden`` (the facts that the emitted test compares), ``ptxas`` (None
     without nvcc) and ``ir``.
     """
-    observed, facts = lower(source, patterns, key, arch)
-    if with_ptxas and facts is not None:
-        observed["ptxas"] = _ptxas(facts, arch)
-    return observed
+    lowered = [lower(source, patterns, dict(key), arch) for key in keys]
+    observations = [observed for observed, _ in lowered]
+    if with_ptxas:
+        add_usage(observations, {index: facts.source for index, (_, facts) in enumerate(lowered) if facts}, arch)
+    return observations
 
 
 def lower(source: str, patterns: dict[str, str], key: dict[str, Any], arch: str) -> tuple[dict[str, Any], Any]:
@@ -82,8 +86,11 @@ def _golden_facts(patterns: dict[str, str], facts: Any) -> dict[str, Any]:
     }
 
 
-def reference_outputs(files: dict[str, str], cases: list[dict[str, Any]]) -> dict[str, bytes]:
-    """The float64 reference of each golden case, rounded to float32, as the bytes of an ``.npy`` file by case name."""
+def reference_outputs(reference: str, golden: str, cases: list[dict[str, Any]]) -> dict[str, bytes]:
+    """The float64 reference of each golden case, rounded to float32, as the bytes of an ``.npy`` file by case name.
+
+    ``reference`` and ``golden`` are the sources of ``reference.py`` and ``_golden.py`` of a kernel.
+    """
     import io
 
     import numpy
@@ -95,8 +102,8 @@ def reference_outputs(files: dict[str, str], cases: list[dict[str, Any]]) -> dic
         package = Path(folder) / "generated_kernel"
         package.mkdir()
         (package / "__init__.py").write_text("")
-        for name in ("reference.py", "_golden.py"):
-            (package / name).write_text(files[name], encoding="utf-8")
+        for name, source in (("reference.py", reference), ("_golden.py", golden)):
+            (package / name).write_text(source, encoding="utf-8")
         sys.path.insert(0, folder)
         try:
             module = importlib.import_module("generated_kernel.reference")
@@ -150,20 +157,28 @@ def _ir(prim_func: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _ptxas(facts: Any, arch: str) -> dict[str, Any] | None:
-    """Registers, spills and warnings of each kernel, where nvcc is there to say."""
-    from tilegen.verify.ptxas import CompileError, compile_facts
+def add_usage(observations: list[dict[str, Any]], sources: Mapping[int, str], arch: str) -> None:
+    """Adds what ptxas says of the CUDA sources, by the index of their observation, where nvcc is there to say it.
+
+    They share one run of nvcc, which spends most of its time on headers; where it stops, each gets a run of its own.
+    """
+    from tilegen.verify.ptxas import CompileError, compile_facts, compile_together
 
     if arch.startswith("gfx"):
-        return None
+        return
     try:
-        compiled = compile_facts(facts.source, arch)
-    except CompileError as error:
-        return {"error": str(error)[:2000]}
-    return None if compiled is None else usage_of(compiled)
+        for index, usage in zip(sources, compile_together(list(sources.values()), arch), strict=True):
+            observations[index]["ptxas"] = None if usage is None else _usage(usage)
+    except CompileError:
+        for index, source in sources.items():
+            try:
+                usage = compile_facts(source, arch)
+                observations[index]["ptxas"] = None if usage is None else _usage(usage)
+            except CompileError as error:
+                observations[index]["ptxas"] = {"error": str(error)[:2000]}
 
 
-def usage_of(compiled: Any) -> dict[str, Any]:
+def _usage(compiled: Any) -> dict[str, Any]:
     """What ptxas said, as plain data."""
     return {
         "compiler": compiled.compiler,

@@ -65,11 +65,10 @@ def _read(path: Path) -> Iterable[tuple[str, dict[str, Any]]]:
 def observe_programs(programs: Sequence[tuple[str, Mapping[str, Any], str]]) -> dict[str, Any]:
     """What TileLang and nvcc make of some programs, (source, key, arch) of one arch; for a process of its own.
 
-    They share one run of nvcc, which spends most of its time on headers; where it stops, each gets a run of its own.
+    They share one run of nvcc.
     """
     from tilegen.targets import target
-    from tilegen.verify.ptxas import CompileError, compile_facts, compile_together
-    from tilegen.verify.worker import lower, usage_of
+    from tilegen.verify.worker import add_usage, lower
 
     observations, sources = [], {}
     for index, (source, key, arch) in enumerate(programs):
@@ -79,21 +78,7 @@ def observe_programs(programs: Sequence[tuple[str, Mapping[str, Any], str]]) -> 
         # What no block can have need not be compiled: it does not fit.
         if facts is not None and all(_room(kernel.dynamic_bytes, target(arch)) for kernel in facts.kernels):
             sources[index] = facts.source
-    arch = programs[0][2]
-    try:
-        if len(sources) > 1:
-            compiled = compile_together(list(sources.values()), arch)
-            for index, usage in zip(sources, compiled, strict=True):
-                observations[index]["ptxas"] = None if usage is None else usage_of(usage)
-            return {"observations": observations}
-    except CompileError:
-        pass
-    for index, source in sources.items():
-        try:
-            usage = compile_facts(source, arch)
-            observations[index]["ptxas"] = None if usage is None else usage_of(usage)
-        except CompileError as error:
-            observations[index]["ptxas"] = {"error": str(error)[:600]}
+    add_usage(observations, sources, programs[0][2])
     return {"observations": observations}
 
 
