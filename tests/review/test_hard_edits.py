@@ -296,6 +296,22 @@ EDITS = [
         never=("wider", "narrower"),
     ),
     Edit(
+        # No value under 8192 tells them apart.
+        "a domain that loses one size far out",
+        side(edited(NORM, ("C % 64 == 0 and C <= 1024", "C % 64 == 0 and C <= 65536"))),
+        side(edited(NORM, ("C % 64 == 0 and C <= 1024", "C % 64 == 0 and C <= 65536 and C % 8256 != 0"))),
+        ("warning domain: C narrower; ",),
+        Level.WARNING,
+        ("same sizes",),
+    ),
+    Edit(
+        "listed sizes for a rule that gives the same",
+        side(edited(LINEAR, ("values = [1024, 4096] }\nK", "values = [1024, 2048, 3072] }\nK"))),
+        side(edited(LINEAR, ("values = [1024, 4096] }\nK", "min = 1024, max = 3072, multiple_of = 1024 }\nK"))),
+        ("note domain: N same sizes; ",),
+        never=("wider", "narrower"),
+    ),
+    Edit(
         "another family under the same name",
         side(LINEAR),
         side(edited(NORM, ("norm_silu", "linear"))),
@@ -386,6 +402,13 @@ EDITS = [
             "sm_90a, M <= 1024: BLOCK_C 64, threads 64; ratio 1.04",
         ),
         Level.WARNING,
+    ),
+    Edit(
+        "a winner that holds for more rows",
+        side(NORM, LOCK),
+        side(NORM, LOCK.replace("M <= 1024", "M <= 4096")),
+        ("note tuned: winner BLOCK_C 64, threads 64: where M <= 1024 → M <= 4096 [sm_90a]",),
+        never=("winner gone", "new winner"),
     ),
     Edit(
         "a winner that is illegal, on its line of the lock",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.review import history
+from tests.review.test_action import TINY
 
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("pre_commit")
@@ -109,3 +110,23 @@ def test_a_winner_that_is_illegal_is_caught_though_its_spec_did_not_change(sampl
     assert failed.returncode == 1
     assert "specs/norm.tune.toml:4" in failed.stdout
     assert "linear passes" not in failed.stdout
+
+
+@pytest.mark.slow
+def test_a_generated_tree_that_is_not_what_the_specs_give_fails_the_build_hook(tmp_path: Path, source: Path) -> None:
+    """It lowers for real, once: what is then known of the kernel holds for the other runs."""
+    folder, hook = tmp_path / "tiny", "{id: tilegen-build, language: system}"
+    (folder / "specs").mkdir(parents=True)
+    (folder / "specs" / "tiny_norm.toml").write_text(TINY)
+    history.git(folder, "init", "--quiet")
+    missing = run(folder, source, hook)
+    assert missing.returncode == 1, missing.stdout + missing.stderr
+    assert "tiny_norm/kernel.py" in missing.stdout
+    assert not (folder / "generated").exists(), "a hook writes nothing"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TILEGEN_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-m", "tilegen", "build"], cwd=folder, env=environment, check=True)
+    passed = run(folder, source, hook)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    kernel = folder / "generated" / "tiny_norm" / "kernel.py"
+    kernel.write_text(kernel.read_text() + "# edited by hand\n")
+    assert run(folder, source, hook).returncode == 1

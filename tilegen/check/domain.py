@@ -130,7 +130,7 @@ def domain_over(dims: tuple[Dim, ...]) -> Domain:
         if values is not None:
             listed[dim.name] = values
         elif dim.also is not None or not dim.dynamic:
-            constraints.append(_membership(dim))
+            constraints.append(membership(dim))
     ranges["sm_count"] = SM_COUNT
     return Domain(ranges, all_of(*constraints), listed)
 
@@ -158,7 +158,7 @@ def _holds(predicate: Callable[[tuple[int, ...]], Any], point: tuple[int, ...]) 
         return False
 
 
-def _membership(dim: Dim) -> Any:
+def membership(dim: Dim) -> Any:
     """The claim that a value belongs to the dim: one of its listed values, or in its range and predicate."""
     name = symbol(dim.name)
     in_range = all_of(

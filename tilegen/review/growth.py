@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tilegen.check.domain import domain_over, membership
+from tilegen.check.prover import Status, prove
+from tilegen.expr import any_of, equal, symbol
 from tilegen.plan.instances import probes
 from tilegen.review.shapes import Members
 
@@ -15,10 +18,7 @@ MOST = 1 << 10
 
 
 def growth(base: Spec, head: Spec) -> dict[str, str]:
-    """For each dim of both sides: ``wider``, ``narrower``, ``other`` (neither holds the other), or ``equal``.
-
-    Two domains that differ only between values that are not looked at count as equal.
-    """
+    """For each dim of both sides: ``wider``, ``narrower``, ``other`` (neither holds the other), or ``equal``."""
     old, new = {dim.name: dim for dim in base.dims}, {dim.name: dim for dim in head.dims}
     return {name: _way(old[name], new[name]) for name in old if name in new}
 
@@ -28,11 +28,22 @@ def _way(old: Dim, new: Dim) -> str:
         return "other"
     if _declared(old) == _declared(new):
         return "equal"
-    values = _values(old) | _values(new)
-    before, after = Members(old), Members(new)
-    gained = any(value in after and value not in before for value in values)
-    lost = any(value in before and value not in after for value in values)
+    gained, lost = _outside(new, old), _outside(old, new)
     return {(True, False): "wider", (False, True): "narrower", (True, True): "other"}.get((gained, lost), "equal")
+
+
+def _outside(inner: Dim, outer: Dim) -> bool:
+    """Whether some size of ``inner`` is none of ``outer``: proved, or where that cannot be settled, by sizes looked at."""
+    outcome = prove(_member(outer), domain_over((inner,)))
+    if outcome.status is not Status.UNDECIDED:
+        return outcome.status is Status.REFUTED
+    within, without = Members(inner), Members(outer)
+    return any(value in within and value not in without for value in _values(inner) | _values(outer))
+
+
+def _member(dim: Dim) -> Any:
+    """That a size is one of the dim's."""
+    return any_of(*(equal(symbol(dim.name), size) for size in dim.values)) if dim.is_listed else membership(dim)
 
 
 def _declared(dim: Dim) -> tuple[Any, ...]:

@@ -30,8 +30,41 @@ def tuned_changes(before: bytes | None, after: bytes | None) -> Iterator[Change]
         lines = tuple(f"{place}: {_words(_settings(entry))}{_ratio(entry)}" for place, entry in old.items())
         yield Change(level, "tuned", f"the tuned lock is gone, with {count_words(len(old), 'winner')}", details=lines)
         return
+    for was, now in _moved(old, new):
+        yield _elsewhere(old.pop(was), new.pop(now))
     for place in dict.fromkeys((*old, *new)):
         yield from _winner(place, old.get(place), new.get(place))
+
+
+def _moved(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The places of winners that are the same on the same target, under another condition."""
+    gone, fresh = [place for place in old if place not in new], [place for place in new if place not in old]
+    found = []
+    for was in gone:
+        same = [now for now in fresh if _what(new[now]) == _what(old[was])]
+        if same:
+            fresh.remove(same[0])
+            found.append((was, same[0]))
+    return found
+
+
+def _what(entry: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    return _text(entry.get("target", "")), _settings(entry)
+
+
+def _elsewhere(old: Mapping[str, Any], new: Mapping[str, Any]) -> Change:
+    sides = [_text(entry["when"]) if "when" in entry else "everywhere" for entry in (old, new)]
+    text = f"winner {_words(_settings(new))}: where {sides[0]} → {sides[1]}"
+    was, now = old.get("ratio"), new.get("ratio")
+    if was != now:
+        text += f"; ratio {_text(was) if was is not None else 'none'} → {_text(now) if now is not None else 'none'}"
+    level = Level.WARNING if _slower(was, now) else Level.NOTE
+    where, details = _text(new.get("target", "")), _measured(new, old)
+    return Change(level, "tuned", text, where=where, before=dict(old), after=dict(new), details=details)
+
+
+def _slower(was: Any, now: Any) -> bool:
+    return isinstance(was, (int, float)) and isinstance(now, (int, float)) and now < was
 
 
 def _winners(content: bytes | None) -> dict[str, Mapping[str, Any]]:
@@ -93,10 +126,9 @@ def _changed(place: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Chan
     else:
         text = "the same winner, measured again"
     was, now = old.get("ratio"), new.get("ratio")
-    slower = isinstance(was, (int, float)) and isinstance(now, (int, float)) and now < was
     if was != now:
         text += f"; ratio {_text(was) if was is not None else 'none'} → {_text(now) if now is not None else 'none'}"
-    level = Level.WARNING if slower else Level.NOTE
+    level = Level.WARNING if _slower(was, now) else Level.NOTE
     return Change(level, "tuned", text, where=place, before=dict(old), after=dict(new), details=_measured(new, old))
 
 
