@@ -283,6 +283,13 @@ EDITS = [
         Level.WARNING,
     ),
     Edit(
+        "a size of a dynamic dim that is no longer tested",
+        side(edited(NORM, ("dynamic = true,", "dynamic = true, values = [1, 4096, 50_000],"))),
+        side(edited(NORM, ("dynamic = true,", "dynamic = true, values = [1, 512],"))),
+        ("warning tests: M is no longer tested at 4,096 and 50,000", "note domain: M same sizes; "),
+        Level.WARNING,
+    ),
+    Edit(
         "a golden case more",
         side(LINEAR),
         side(LINEAR + CASE),
