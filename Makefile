@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP := $(VENV)/.installed
 
+# What pytest makes of the test modules is kept for the next lot of tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: build check lowered test sweep nightly lint clean
 
 build: $(SETUP)  ## Check, render and verify every spec, and write generated/.

@@ -198,8 +198,8 @@ FACTS: list[Fact] = [
     Fact("F2", "row_norm", norm(160, BLOCK_C=160, BLOCK_M=8, threads=256, preload=False)),
     Fact("F2", "row_norm", norm(160, BLOCK_C=160, BLOCK_M=8, threads=256, preload=True), False),  # `gamma` beside x
     Fact("F1", "row_norm", norm(96, BLOCK_C=96, BLOCK_M=1, threads=96), holds=None),
-    Fact("F9", "row_norm", norm(1664, BLOCK_C=128, BLOCK_M=16, threads=256, blocks_per_sm=2)),
-    Fact("F9", "row_norm", norm(1792, BLOCK_C=128, BLOCK_M=16, threads=256, blocks_per_sm=2), False),
+    Fact("F9", "row_norm", norm(1280, BLOCK_C=128, BLOCK_M=16, threads=256, blocks_per_sm=2)),
+    Fact("F9", "row_norm", norm(1408, BLOCK_C=128, BLOCK_M=16, threads=256, blocks_per_sm=2), False),
     Fact("F9", "row_norm", {**norm(2944, BLOCK_C=128, BLOCK_M=16, threads=256), "compute": {"y": "x * rstd"}}, count=2),
     Fact("F18", "row_norm", norm(256, BLOCK_C=1024, BLOCK_M=1, threads=128)),
     Fact("F18", "row_norm", norm(4096, BLOCK_C=2048, BLOCK_M=1, threads=128), False, "256 lanes"),

@@ -44,8 +44,14 @@ def rendered(tmp_path_factory):
     sys.path.remove(str(folder))
 
 
+@pytest.fixture(scope="module")
+def built():
+    """Kernels by compile key, as the cache that the interpreter stands in for keeps them."""
+    return {}
+
+
 @pytest.fixture
-def on_cpu(rendered, monkeypatch):
+def on_cpu(rendered, built, monkeypatch):
     """``on_cpu("rms_silu", "sm_90a")`` gives the kernel's package, whose functions now take CPU tensors."""
 
     def go(kernel, arch):
@@ -59,9 +65,14 @@ def on_cpu(rendered, monkeypatch):
         monkeypatch.setattr(runtime, "sm_count_of", lambda _index: SM_COUNT[arch])
         compiled = importlib.import_module(f"{kernel}._compiled")
         launching = importlib.import_module(f"{kernel}._launching")
-        monkeypatch.setattr(
-            compiled.KernelCache, "get", lambda self, **key: compiled.Jitted(InterpretedKernel(self.build(**key)))
-        )
+
+        def get(self, **key):
+            name = (kernel, *sorted(key.items()))
+            if name not in built:
+                built[name] = compiled.Jitted(InterpretedKernel(self.build(**key)))
+            return built[name]
+
+        monkeypatch.setattr(compiled.KernelCache, "get", get)
         monkeypatch.setattr(
             launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
         )

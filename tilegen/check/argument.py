@@ -15,14 +15,12 @@ from tilegen.expr import to_text
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.partition import POLICIES, WARP_M, Policy
 from tilegen.lowering.registers import (
-    MMA_ADDRESSING,
     WGMMA_OVERHEAD,
-    launch_limit,
-    mma_operand_registers,
+    mma_registers,
     register_budget,
-    row_overhead,
 )
-from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
+from tilegen.plan.model import ITEMSIZE, Buffer, Copy, Gemm, KernelPlan, Scope
+from tilegen.plan.registers import row_demands
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers, shared_bytes
 
 if TYPE_CHECKING:
@@ -136,9 +134,8 @@ def _overhead(plan: TilePlan, product: Product, threads: int) -> int | None:
         return None
     if found.instruction == "wgmma":
         return WGMMA_OVERHEAD
-    return (
-        mma_operand_registers(product.rows // found.partition.m, product.columns // found.partition.n) + MMA_ADDRESSING
-    )
+    depth = gemm.k * ITEMSIZE[gemm.dtype]
+    return mma_registers(product.rows // found.partition.m, product.columns // found.partition.n, depth)
 
 
 def _count(number: int, noun: str) -> str:
@@ -193,14 +190,13 @@ def _row_pass(plan: TilePlan, kernel: KernelPlan) -> Iterator[str]:
             f"{threads // max(rows.lanes, 1)} rows a pass, a block has {rows.block_rows}"
         )
         held = [buffer for buffer in kernel.scope(Scope.FRAGMENT) if _loaded(kernel, buffer)]
-        for buffer in held:
-            count = fragment_registers(kernel, buffer)
+        blocks = plan.tiles.get("blocks_per_sm", 1)
+        for buffer, demand in ((buffer, demand) for buffer in held for demand in row_demands(plan, kernel)):
             shape = " x ".join(to_text(extent) for extent in buffer.shape)
-            blocks = plan.tiles.get("blocks_per_sm", 1)
-            budget = launch_limit(plan.target, threads * blocks) if isinstance(blocks, int) else 0
             yield (
-                f"`{buffer.name}`: {shape} {buffer.dtype} over {threads} threads is {to_text(count)} registers a thread, "
-                f"beside about {row_overhead(budget)}, of {budget} with {_count(blocks, 'block')} an SM"
+                f"`{buffer.name}`: {shape} {buffer.dtype} over {threads} threads is "
+                f"{to_text(fragment_registers(kernel, buffer))} registers a thread, beside about {demand.beside}, of "
+                f"{demand.available} with {_count(blocks, 'block')} an SM"
             )
 
 

@@ -17,6 +17,9 @@ from tilegen.targets import Target
 REGISTER_BYTES = 4
 REGISTER_GRANULE = 8
 
+STEP_BYTES = 32
+"""Of a row of A or a column of B that one mma.sync takes: 16 columns of 16 bits."""
+
 WGMMA_OVERHEAD = 26
 """Registers that a WGMMA needs beside its accumulators. ptxas 13.0 refuses an instruction that does not fit the launch
 bounds, and says what it needs: 106 for n160 and 114 for n176 with float32 accumulators (C7602). Spilling also
@@ -25,19 +28,42 @@ starts from it: 208 accumulators of 240 registers do not spill, 224 do."""
 ROW_OVERHEAD = 16
 """Registers that a row norm needs beside what it holds where it has few."""
 
+FLOAT_ROW_OVERHEAD = 12
+"""The same of a row of float32 that is summed as it is, and whose result divides nothing: 108, 116, 232 and 240 registers of
+it take 120, 128, 244 and 252."""
+
+DOUBLE_OVERHEAD = 32
+"""Registers of a function or a division of float64: a softmax of 64 holds 122, with float32 one of 64 holds as many less."""
+
+CONVERTED_OVERHEAD = 16
+"""Registers beside a row that stays converted, for the loads of the result and their addresses. An RMS norm of float16 with
+one row of 3,968 columns over 16 lanes holds 248 and spills 19 of 255; with 256 it spills 17 where it loads gamma for the
+result. Vectors that were loaded with the row leave as many registers free as they are used up: 252 do not spill."""
+
 CONVERTED_AGAIN = 16
-"""Values of a row of 16 bits that ptxas converts again rather than hold: of 255 registers 256 values do not spill, 280 do;
-of 168, 176 do not."""
+"""Values of a row of bfloat16 that ptxas converts again rather than hold, while the result waits for loads: one integer
+instruction makes them. 256 do not spill then, 272 need 262."""
 
-MMA_ADDRESSING = 24
-"""Registers that a loop of mma.sync needs beside accumulators, operands and the addresses of uneven copies, by which it
-was seen to spill or not."""
+MMA_ADDRESSING = 16
+"""Registers that a loop of mma.sync needs beside accumulators, operands and the addresses below, by which it was seen to
+spill or not."""
 
-ADDRESS_REGISTERS = 4
+STEP_ADDRESSES = 2
+"""Addresses of one K step in shared memory, one of each operand: a swizzle moves them by no constant from step to step. It
+repeats after 128 bytes of a row: 192 accumulators of 255 registers spill with 64 columns of float16, not with 32."""
+
+STEPS_OF_A_SWIZZLE = 4
+"""K steps after which the addresses repeat: 128 bytes, 32 a step."""
+
+OPERANDS_IN_FLIGHT = 32
+"""Registers that the larger operand of mma.sync takes at most: each of its fragments is used up before the next is read.
+A warp tile of 16 x 256 with 160 accumulators does not spill, and would hold 64."""
+
+ADDRESS_REGISTERS = 5
 """Registers of one access of a copy that shares no address with others: 64 bits in global memory, an offset in shared
 memory, and its predicate."""
 
-COPY_BATCH = 16
+COPY_BATCH = 32
 """Registers of plain copies in flight through a loop of products; ptxas has more where there is room."""
 
 LOAD_BATCH = 64
@@ -110,9 +136,14 @@ def wgmma_registers(n: int, accumulator_bytes: int) -> int:
     return n * accumulator_bytes // 8 + WGMMA_OVERHEAD
 
 
-def mma_operand_registers(rows: int, columns: int) -> int:
-    """Registers a thread that one K step takes of a warp's tile: 256 bits a row of A and a column of B."""
-    return (rows + columns) * 32 // (32 * REGISTER_BYTES)
+def mma_registers(rows: int, columns: int, depth_bytes: int) -> int:
+    """Registers that the product of a warp's tile needs beside its accumulators, with K tiles of so many bytes.
+
+    The operands of a K step, 256 bits a row of A and a column of B, and the addresses that they are read from.
+    """
+    less, more = (size * STEP_BYTES // (32 * REGISTER_BYTES) for size in sorted((rows, columns)))
+    steps = min(max(depth_bytes // STEP_BYTES, 1), STEPS_OF_A_SWIZZLE)
+    return less + min(more, OPERANDS_IN_FLIGHT) + MMA_ADDRESSING + steps * STEP_ADDRESSES
 
 
 def row_overhead(available: int) -> int:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximum, multiply
-from tilegen.lowering.registers import CONVERTED_AGAIN, launch_limit, register_budget, row_overhead
-from tilegen.plan.instruction import whole
-from tilegen.plan.model import Copy, Gemm, KernelPlan, Scope
-from tilegen.plan.overhead import Number, beside_accumulators
+from tilegen.lowering.instruction import GemmPath
+from tilegen.lowering.legal import align_up
+from tilegen.lowering.partition import WARP_M
+from tilegen.lowering.registers import (
+    CONVERTED_AGAIN,
+    CONVERTED_OVERHEAD,
+    DOUBLE_OVERHEAD,
+    FLOAT_ROW_OVERHEAD,
+    launch_limit,
+    register_budget,
+    row_overhead,
+)
+from tilegen.plan.instruction import path_of, whole
+from tilegen.plan.model import Copy, Elementwise, Gemm, KernelPlan, Reduce, Scope
+from tilegen.plan.overhead import DIVIDES, Number, beside_accumulators
+from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
 
 if TYPE_CHECKING:
@@ -20,7 +33,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Demand:
     """32-bit registers of a thread: fragments that live at once by name, about what is needed beside them, and how many
-    there are. ``converted``: what a row of 16 bits comes to where it stays converted; 0 where there is none.
+    there are. ``converted``: what all comes to where a row stays converted to the dtype of its sum; 0 where none does.
     """
 
     held: Mapping[str, Size]
@@ -62,13 +75,36 @@ def accumulator_demands(plan: TilePlan, kernel: KernelPlan, number: Number = who
         return
     available = _available(plan, kernel, threads)
     for names in together(kernel):
-        yield Demand({name: fragment_registers(kernel, kernel.buffer(name)) for name in names}, beside, available)
+        held = {name: _kept(plan, kernel, name, number) for name in names}
+        yield Demand(held, beside, available)
+
+
+def _kept(plan: TilePlan, kernel: KernelPlan, name: str, number: Number) -> Size:
+    """Registers of an accumulator. Where it goes straight to a tensor of fewer rows than the tile has, what is left out of
+    each warp's rows is never stored, and the compiler drops it.
+    """
+    held = fragment_registers(kernel, kernel.buffer(name))
+    stores = [
+        copy for copy, _ in kernel.find(Copy) if copy.src == name and kernel.buffer(copy.dst).scope is Scope.GLOBAL
+    ]
+    gemm = next(gemm for gemm, _ in kernel.find(Gemm) if gemm.acc == name)
+    path = path_of(plan.target, kernel, gemm, number)
+    if not stores or not isinstance(path, GemmPath) or path.instruction == "wgmma":
+        return held
+    m, there = number(gemm.m), number(kernel.buffer(stores[0].dst).shape[-2])
+    if m is None or there is None or number(stores[0].rows) != m or there >= m:
+        return held
+    rows = m // path.partition.m
+    return ceil_div(multiply(held, min(align_up(there, WARP_M), rows)), rows)
 
 
 def _available(plan: TilePlan, kernel: KernelPlan, threads: int) -> int:
     producers = kernel.launch.producer_threads
     if kernel.roles and isinstance(producers, int) and threads <= (plan.target.launch.warp_group_size or 0):
         # A schedule of ours with one warp group of consumers has registers enough, and moves none.
+        return launch_limit(plan.target, threads + producers)
+    if isinstance(producers, int) and producers > producer_threads(plan.target) > 0:
+        # As many producers as consumers, since TMA does not carry every tile: TileLang then moves no registers.
         return launch_limit(plan.target, threads + producers)
     return register_budget(plan.target, threads, warp_specialised=bool(producers))
 
@@ -90,19 +126,65 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
     available = launch_limit(plan.target, threads * (blocks if possible else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
-    converted = _converted(kernel, rows[0], counts[rows[0].name]) if rows else 0
-    yield Demand(counts, row_overhead(available), available, converted)
+    beside = _beside_rows(kernel, rows[0] if rows else None, available)
+    yield Demand(counts, beside, available, _converted(plan, kernel, rows[0], counts, beside) if rows else 0)
 
 
-def _converted(kernel: KernelPlan, row: Buffer, held: Size) -> Size:
-    """Registers of a row that the sum and the result convert alike: ptxas holds what comes out, but for some that it
-    converts again.
+def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size], beside: int) -> Size:
+    """Registers of a row that the sum and the result convert alike, with all that is held beside it: ptxas holds what comes
+    out, twice as wide. From 16 to 64 bits the second half of the way is made again.
+
+    Where a thread has several rows, and no barrier stands between one and the next, it goes through one after the other:
+    only one is converted at a time, and vectors of columns once for all of them. Where the result divides, there are
+    branches between the sum and most of it: a conversion is made again rather than held across them. Vectors of float32
+    need no conversion: where registers are short, their loads sink below the sum.
     """
-    wide = REGISTER_BYTES // row.itemsize
     again = any(loops for copy, loops in kernel.find(Copy) if copy.dst == row.name)
-    if wide <= 1 or again or _wider(kernel, row) > 1:
-        return 0  # loaded again for the result, or counted as converted already
-    return add(multiply(held, wide), -CONVERTED_AGAIN)
+    if _accum_bytes(kernel) <= row.itemsize or again or _wider(kernel, row) > 1:
+        return 0  # as wide already, loaded again for the result, or counted as converted
+    held, vectors = counts[row.name], [name for name in counts if name != row.name]
+    narrow = [counts[name] for name in vectors if kernel.buffer(name).itemsize < REGISTER_BYTES]
+    lanes = maximum(kernel.row_passes[0].lanes, 1) if kernel.row_passes else 1
+    rows = maximum(ceil_div(multiply(row.shape[0], lanes), kernel.launch.threads), 1)
+    if row.annotated and isinstance(lanes, int) and lanes <= plan.target.launch.warp_size and rows != 1:
+        others = (counts[name] for name in vectors)
+        return add(held, ceil_div(held, rows), *others, *narrow, 0 if vectors else beside)
+    results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
+    if any(DIVIDES.search(op.what) for op in results):
+        return 0
+    loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
+    if loads and not vectors and row.dtype == "bfloat16":
+        return add(held, held, -CONVERTED_AGAIN)
+    return add(held, held, *narrow, 0 if narrow else CONVERTED_OVERHEAD)
+
+
+def _beside_rows(kernel: KernelPlan, row: Buffer | None, available: int) -> int:
+    """What a row norm needs beside what it holds: little where nothing is converted and nothing is divided."""
+    results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
+    divides = any(DIVIDES.search(op.what) for op in results)
+    if row is None or row.itemsize != REGISTER_BYTES or _accum_bytes(kernel) != REGISTER_BYTES or divides:
+        return row_overhead(available) + _double(kernel)
+    loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
+    return FLOAT_ROW_OVERHEAD + (ADDRESS if loads else 0)
+
+
+ADDRESS = 2
+"""Registers of an address in global memory."""
+
+
+def _accum_bytes(kernel: KernelPlan) -> int:
+    """Of the widest statistic of a row."""
+    return max((kernel.buffer(reduce.dst).itemsize for reduce, _ in kernel.find(Reduce)), default=REGISTER_BYTES)
+
+
+def _double(kernel: KernelPlan) -> int:
+    """What functions and divisions of float64 need: each is a sequence of instructions on pairs of registers, or a call."""
+    formulas = (op.what for op, _ in kernel.find(Elementwise))
+    return DOUBLE_OVERHEAD if _accum_bytes(kernel) > REGISTER_BYTES and any(map(COMPUTES.search, formulas)) else 0
+
+
+COMPUTES = re.compile(r"/|\w\(")
+"""In the text of a formula: a division or a function."""
 
 
 def _row_registers(kernel: KernelPlan, buffer: Buffer) -> Size:
