@@ -27,9 +27,8 @@ class TensorSummary:
 class Summary:
     """``tiles`` maps a target to its tile parameters, each with its rules in words. ``rules`` maps the code of a rule to how
     many of its obligations were proved, refuted and undecided; ``silenced`` are findings that ``[allow]`` hides.
-    ``tested`` are the listed sizes
-    of dynamic dims, which serve as tests alone. ``planned``: the tile values of the spec are always defined, so that there are plans. ``compile_keys`` maps a target to
-    its keys.
+    ``tested`` are the listed sizes of dynamic dims, which serve as tests alone. ``planned``: the tile values of the spec
+    are always defined, so that there are plans. ``compile_keys`` maps a target to its keys.
     """
 
     kernel: str
