@@ -81,7 +81,7 @@ EDITS = [
         "rules in another order that picks others",
         side(edited(NORM, rules(WIDE_TOO, NARROW, "{ use = 32 }"))),
         side(edited(NORM, rules(NARROW, WIDE_TOO, "{ use = 32 }"))),
-        ("warning occupancy: blocks an SM: 10 → 7, limited by registers", "note tile: BLOCK_C: its rules stand"),
+        ("warning occupancy: blocks an SM: 10 → 6, limited by registers", "note tile: BLOCK_C: its rules stand"),
         Level.WARNING,
         ("the same tiles",),
     ),
