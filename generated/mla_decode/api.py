@@ -189,7 +189,7 @@ def _signature(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@_runtime.custom_op("tilegen_b0c97d4bd721::mla_decode")
+@_runtime.custom_op("tilegen_0650cef1bcb6::mla_decode")
 def _op(
     q_nope: torch.Tensor,
     q_pe: torch.Tensor,
@@ -206,7 +206,7 @@ def _(q_nope, q_pe, kv, seq_lens, scale, num_split):
     return torch.empty_like(q_nope), q_nope.new_empty(q_nope.shape[:2], dtype=torch.float32)
 
 
-@_runtime.custom_op("tilegen_b0c97d4bd721::mla_decode_out", mutates_args=("out",))
+@_runtime.custom_op("tilegen_0650cef1bcb6::mla_decode_out", mutates_args=("out",))
 def _op_out(
     q_nope: torch.Tensor,
     q_pe: torch.Tensor,

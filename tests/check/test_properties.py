@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from tests.check.random_specs import decodes, gemms, norms
 from tilegen.check import checker
-from tilegen.check.checker import Verdict, check
+from tilegen.check.checker import Verdict, check, settle, settle_spec
+from tilegen.check.claim import Pointwise
 from tilegen.check.domain import domain_over
 from tilegen.check.examples import to_toml
+from tilegen.check.prover import Status
 from tilegen.check.rule import catalogue, rules
+from tilegen.expr import evaluate, free_names
 from tilegen.spec import Severity, SpecError, load_bytes, render_text
 
 
@@ -99,6 +102,26 @@ def planned(spec: bytes) -> bool:
         return bare(spec).plans > 0
     except SpecError:
         return False
+
+
+@settings(SETTINGS, max_examples=30)
+@given(st.one_of(gemms(), norms(), decodes()))
+def test_a_counterexample_is_a_point_of_the_case_where_the_claim_fails(text: bytes) -> None:
+    try:
+        spec = load_bytes(text, "random.toml")
+    except SpecError:
+        return
+    if any(not result.outcome.proved for result in settle_spec(spec)):
+        return
+    for _, results in settle(spec):
+        for result in results:
+            point, condition, claim = result.outcome.counterexample, result.case.condition, result.obligation.claim
+            for name, value in point.items():
+                assert name == "sm_count" or spec.dim(name).contains(value), f"{name} = {value} is not declared"
+            if result.outcome.status is Status.REFUTED and free_names(condition) <= point.keys():
+                assert evaluate(condition, point) is True
+            if result.outcome.status is Status.REFUTED and not isinstance(claim, Pointwise):
+                assert evaluate(claim, point) is False
 
 
 @settings(SETTINGS, max_examples=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,17 @@ def test_listed_dims_are_enumerated_in_the_order_of_the_spec() -> None:
     outcome = prove(claim("N * K <= 192 * 64"), LISTED)
     assert (outcome.method, outcome.counterexample) == ("enumeration", {"N": 192, "K": 128})
     assert prove(claim("N % K == 0 or N % 96 == 0"), LISTED).proved
+
+
+def test_a_listed_dim_that_is_tied_to_a_ranged_one_has_its_listed_values_and_no_others() -> None:
+    """96 * 3 is within its range and a multiple of its divisor, and was a counterexample that nobody had declared."""
+    domain = replace(LISTED, ranges={**LISTED.ranges, "M": Range(1, 1_048_576)}, constraint=claim("M <= N * K // 64"))
+    assert prove(claim("N % 288 != 0"), domain).proved
+    assert prove(claim("N != 288 or M > 5"), domain).proved
+    below = replace(domain, constraint=claim("M <= N * K // 64 and N < 384"))
+    assert prove(claim("N != 288"), below).proved, "as many values as multiples, though not the same"
+    outcome = prove(claim("N < 288 or M > 5"), domain)
+    assert (outcome.method, outcome.counterexample) == ("z3", {"N": 384, "K": 64, "M": 1})
 
 
 def test_a_condition_on_the_domain_is_used() -> None:

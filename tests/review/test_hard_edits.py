@@ -81,7 +81,7 @@ EDITS = [
         "rules in another order that picks others",
         side(edited(NORM, rules(WIDE_TOO, NARROW, "{ use = 32 }"))),
         side(edited(NORM, rules(NARROW, WIDE_TOO, "{ use = 32 }"))),
-        ("warning occupancy: blocks an SM: 10 → 7, limited by registers", "note tile: BLOCK_C: its rules stand"),
+        ("warning occupancy: blocks an SM: 10 → 6, limited by registers", "note tile: BLOCK_C: its rules stand"),
         Level.WARNING,
         ("the same tiles",),
     ),
@@ -280,6 +280,13 @@ EDITS = [
         side(LINEAR + CASE),
         side(LINEAR),
         ("warning tests: golden cases of [tests]: 1 gone", "- M = 17, N = 4096, K = 1024"),
+        Level.WARNING,
+    ),
+    Edit(
+        "a size of a dynamic dim that is no longer tested",
+        side(edited(NORM, ("dynamic = true,", "dynamic = true, values = [1, 4096, 50_000],"))),
+        side(edited(NORM, ("dynamic = true,", "dynamic = true, values = [1, 512],"))),
+        ("warning tests: M is no longer tested at 4,096 and 50,000", "note domain: M same sizes; "),
         Level.WARNING,
     ),
     Edit(

@@ -66,10 +66,10 @@ def _settle(claim: Any, domain: Domain) -> Outcome:
     if decide(claim, domain.narrowed) is True and _defined(claim, domain):
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
-    domain = discretised(domain, (claim, domain.constraint_on(names)), names)
-    size = domain.size(names)
+    telling = discretised(domain, (claim, domain.constraint_on(names)), names)
+    size = telling.size(names)
     if size is not None and size <= ENUMERABLE:
-        return _enumerate(compile_closure(claim, names), domain, names)
+        return _enumerate(compile_closure(claim, names), telling, names)
     return _solve(claim, domain, names)
 
 

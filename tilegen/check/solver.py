@@ -6,7 +6,7 @@ same way everywhere. A wall clock stands behind them for work that z3 hardly cou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilegen.check.claim import divisors
@@ -43,12 +43,37 @@ def counterexample(claim: Any, domain: Domain, names: tuple[str, ...]) -> dict[s
     undefined = any_of(*(equal(divisor, 0) for divisor in divisors(claim)))
     failing = to_z3(all_of(domain.constraint_on(names), any_of(negate(claim), undefined)), terms)
     solver.add(failing.translate(context))
-    answer = solver.check()
-    if answer == z3.unsat:
+    if _decided(solver.check()) == z3.unsat:
         return None
-    if answer != z3.sat:
-        raise UndecidedError
+    # Most claims hold for more than is listed, and lists cost z3 much: only now is it told of them.
+    solver.add(*_memberships(variables, domain))
+    if _decided(solver.check()) == z3.unsat:
+        return None
     return _smallest(solver, variables, domain)
+
+
+def _decided(answer: Any) -> Any:
+    import z3
+
+    if answer == z3.unknown:
+        raise UndecidedError
+    return answer
+
+
+def _memberships(variables: Mapping[str, Any], domain: Domain) -> Iterator[Any]:
+    """That each variable has one of the listed values of its name, where its range does not say as much."""
+    import z3
+
+    for name, variable in variables.items():
+        if name not in domain.listed:
+            continue
+        values, range_ = domain.listed[name], domain.narrowed[name]
+        if range_.lo is not None and range_.hi is not None:
+            ranged = range(range_.lo, range_.hi + 1)
+            within = {value for value in values if value in ranged and value % range_.multiple_of == 0}
+            if len(within) == range_.hi // range_.multiple_of - (range_.lo - 1) // range_.multiple_of:
+                continue
+        yield z3.Or([variable == value for value in values])
 
 
 def _solver(variables: Mapping[str, Any], domain: Domain, context: Any) -> Any:

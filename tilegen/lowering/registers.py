@@ -33,7 +33,7 @@ FLOAT_ROW_OVERHEAD = 12
 it take 120, 128, 244 and 252."""
 
 DOUBLE_OVERHEAD = 32
-"""Registers of a function or a division of float64: a softmax of 64 holds 122, with float32 one of 64 holds as many less."""
+"""Registers of a function or a division of float64: a softmax that holds 64 takes 122 of 128."""
 
 CONVERTED_OVERHEAD = 16
 """Registers beside a row that stays converted, for the loads of the result and their addresses. An RMS norm of float16 with
@@ -57,7 +57,7 @@ STEPS_OF_A_SWIZZLE = 4
 
 OPERANDS_IN_FLIGHT = 32
 """Registers that the larger operand of mma.sync takes at most: each of its fragments is used up before the next is read.
-A warp tile of 16 x 256 with 160 accumulators does not spill, and would hold 64."""
+A warp tile of 16 x 256 with 160 fragment registers does not spill, and would hold 64."""
 
 ADDRESS_REGISTERS = 5
 """Registers of one access of a copy that shares no address with others: 64 bits in global memory, an offset in shared

@@ -143,7 +143,8 @@ class Copy:
 class Gemm:
     """``acc (m, n) += op(a) (m, k) @ op(b) (k, n)`` on one thread block.
 
-    ``threads`` are those that run it, where not the whole block does. ``decided_by`` names the spec keys behind m, n, k
+    ``threads`` are those that run it, where not the whole block does. ``rows`` are all the rows that there are along m, where
+    one tile may hold them all: a wider tile would only be padded. ``decided_by`` names the spec keys behind m, n, k
     and the warps, in that order; ``dtype_at`` and ``operand_at`` those of the operand dtype and of the layout of B.
     """
 
@@ -159,6 +160,7 @@ class Gemm:
     transpose_b: bool = False
     policy: Policy = "square"
     threads: Size | None = None
+    rows: Size | None = None
     a_in_registers: bool = False
     decided_by: tuple[str, ...] = ()
     dtype_at: str = "tensors"

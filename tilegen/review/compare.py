@@ -44,7 +44,12 @@ def _shapes(base: Summary, head: Summary) -> tuple[str, ...]:
 
 
 def _tests(base: Summary, head: Summary) -> Iterator[Change]:
-    """Golden cases of ``[tests]``: one that is gone is a case that nothing tests any more."""
+    """Golden cases of ``[tests]``, and sizes of dynamic dims: one that is gone is a case that nothing tests any more."""
+    for name, sizes in base.tested.items():
+        lost = [size for size in sizes if size not in head.tested.get(name, sizes)]
+        if lost:
+            text = f"{name} is no longer tested at {joined(f'{size:,}' for size in lost)}"
+            yield Change(Level.WARNING, "tests", text, before=list(sizes), after=list(head.tested[name]))
     gone = [case for case in base.tests if case not in head.tests]
     new = [case for case in head.tests if case not in base.tests]
     if gone or new:

@@ -27,8 +27,8 @@ class TensorSummary:
 class Summary:
     """``tiles`` maps a target to its tile parameters, each with its rules in words. ``rules`` maps the code of a rule to how
     many of its obligations were proved, refuted and undecided; ``silenced`` are findings that ``[allow]`` hides.
-    ``planned``: the tile values of the spec are always defined, so that there are plans. ``compile_keys`` maps a target to
-    its keys.
+    ``tested`` are the listed sizes of dynamic dims, which serve as tests alone. ``planned``: the tile values of the spec
+    are always defined, so that there are plans. ``compile_keys`` maps a target to its keys.
     """
 
     kernel: str
@@ -44,6 +44,7 @@ class Summary:
     dispatch: tuple[str, ...]
     shapes: tuple[str, ...]
     tests: tuple[str, ...]
+    tested: Mapping[str, tuple[int, ...]]
     rules: Mapping[str, Mapping[str, int]]
     findings: tuple[Diagnostic, ...]
     silenced: tuple[Diagnostic, ...]
@@ -77,6 +78,7 @@ def summarize(spec: Spec, report: Report) -> Summary:
             f"{entry.call}" + (f" where {entry.when_text}" if entry.when_text else "") for entry in spec.dispatch
         ),
         shapes=tuple(map(shape_words, values.get("shapes", ()))),
+        tested={dim.name: dim.values for dim in spec.dims if dim.dynamic},
         tests=tuple(shape_words(case.dims) + (f", {case.dtype}" if case.dtype else "") for case in spec.tests),
         rules=report.rules,
         findings=tuple(entry for entry in report.diagnostics if entry.code.startswith("TG-")),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.claim import pointwise, text_at, value_at
+from tilegen.check.claim import Pointwise, pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.expr import Size, at_most
+from tilegen.expr import Size, any_of, at_most, free_names
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
 from tilegen.lowering.partition import legal_warps
 from tilegen.lowering.registers import (
@@ -274,6 +274,7 @@ def operand_dtype(plan: TilePlan) -> Iterator[Obligation]:
     unless=("A3", "A4", "D3", "D4", "D8", "D11"),
 )
 def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
+    """A tile under 64 rows that holds all the rows there are is as it should be: on WGMMA it would be padded to 64."""
     for _, gemm, threads in gemms(plan):
         if not _has(plan, "wgmma"):
             return
@@ -281,17 +282,25 @@ def wgmma_select(plan: TilePlan) -> Iterator[Obligation]:
             continue  # rule D2 speaks of it
         path = path_of(plan, gemm)
 
-        def fast(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
+        def fast(m: int, n: int, k: int, t: int, *rows: int, path: Any = path) -> bool:
             found = path(m, n, k, t)
-            return isinstance(found, GemmRefusal) or not found.slower_because
+            return isinstance(found, GemmRefusal) or not found.slower_because or any(m >= count for count in rows)
 
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             found = path(*_sizes(gemm, threads, values))
             return f"`{gemm.acc}` runs on {found.instruction}: {found.slower_because}"
 
         at = _obstacle_at(plan, gemm, threads)
+        rows = () if gemm.rows is None or at != gemm.m_at else (gemm.rows,)
+        claim = pointwise(fast, gemm.m, gemm.n, gemm.k, threads)
+        if isinstance(claim, Pointwise):
+            claim = pointwise(fast, gemm.m, gemm.n, gemm.k, threads, *rows)
         yield Obligation(
-            pointwise(fast, gemm.m, gemm.n, gemm.k, threads), at=at, label=label, parameter=parameter_of(at)
+            any_of(claim, *(at_most(size, gemm.m) for size in rows)) if isinstance(claim, bool) else claim,
+            at=at,
+            label=label,
+            parameter=parameter_of(at),
+            related=tuple(f"dims.{name}" for size in rows for name in sorted(free_names(size))),
         )
 
 
@@ -312,8 +321,9 @@ def _obstacle_at(plan: TilePlan, gemm: Gemm, threads: Size) -> str:
         return gemm.dtype_at
     if isinstance(gemm.m, int) and gemm.m < shape.m:
         return gemm.m_at
-    whole_groups = isinstance(threads, int) and threads % plan.target.launch.warp_group_size == 0
-    return gemm.k_at if whole_groups else gemm.warps_at
+    if not isinstance(threads, int) or threads % plan.target.launch.warp_group_size:
+        return gemm.warps_at
+    return gemm.k_at if isinstance(gemm.m, int) else gemm.m_at
 
 
 @rule(

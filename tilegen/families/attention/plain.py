@@ -178,6 +178,7 @@ def _step(decode: Decode) -> tuple[Op, ...]:
             decode.accum,
             transpose_b=acc == "scores",
             policy=decode.tiles["policy"],
+            rows=symbol("H"),
             decided_by=(HEADS, *keys, "tile.threads"),
             dtype_at="tensors.q_nope.dtype",
         )
