@@ -77,6 +77,7 @@ def sample(dim):
     return sorted({value for value in candidates if dim.contains(value)})
 
 
+@pytest.mark.slow
 def test_rendering_does_not_depend_on_the_order_of_hashes():
     code = (
         "import sys, hashlib\nfrom pathlib import Path\nfrom tilegen.spec import load\n"

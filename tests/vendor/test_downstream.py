@@ -10,6 +10,8 @@ import pytest
 
 from tilegen.emit.tree import read_tree
 
+pytestmark = pytest.mark.slow  # a tree is built for them
+
 REFUSE = """\
 import sys
 class Refuse:
@@ -31,7 +33,6 @@ def without(refused, code, cwd, path=()):
     return subprocess.run([sys.executable, "-c", text], cwd=cwd, capture_output=True, text=True)
 
 
-@pytest.mark.slow
 def test_a_downstream_repository_checks_updates_and_resolves(project, tmp_path):
     repository = tmp_path / "engine"
     kernels = repository / "engine" / "kernels"
@@ -162,7 +163,6 @@ def test_check_prints_json_for_other_programs(project, tmp_path):
     assert [(entry["kind"], entry["name"]) for entry in found] == [("damaged", "tilegen.base"), ("unknown", "stray.py")]
 
 
-@pytest.mark.slow
 @pytest.mark.nightly
 def test_one_target_alone_is_printed_again_and_its_golden_tests_pass(project, tmp_path):
     kernels = tmp_path / "repository" / "kernels"

@@ -89,7 +89,7 @@ def visit(browser: Any, tmp_path: Path) -> Any:
     ("name", "scheme"),
     [
         ("mla_decode", "light"),
-        ("mla_decode", "dark"),
+        pytest.param("mla_decode", "dark", marks=pytest.mark.slow),
         *(pytest.param(name, scheme, marks=SLOW) for name in ("gemm_relu", "rms_silu") for scheme in ("light", "dark")),
     ],
 )

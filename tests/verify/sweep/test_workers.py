@@ -18,6 +18,7 @@ def work(what: str) -> dict[str, str]:
     return {"did": what}
 
 
+@pytest.mark.slow
 def test_a_hang_and_a_death_are_results_and_the_other_tasks_are_done(monkeypatch):
     monkeypatch.setattr("tilegen.verify.sweep.workers.START_SECONDS", 0)
     tasks = [("first",), ("hang",), ("die",), ("last",)]
