@@ -149,27 +149,36 @@ def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[
     if row.annotated and isinstance(lanes, int) and lanes <= plan.target.launch.warp_size and rows != 1:
         others = (counts[name] for name in vectors)
         return add(held, ceil_div(held, rows), *others, *narrow, 0 if vectors else beside)
-    results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
-    if any(DIVIDES.search(op.what) for op in results):
+    if _divides(kernel):
         return 0
-    loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
-    if loads and not vectors and row.dtype == "bfloat16":
+    if _loads_for_results(kernel) and not vectors and row.dtype == "bfloat16":
         return add(held, held, -CONVERTED_AGAIN)
     return add(held, held, *narrow, 0 if narrow else CONVERTED_OVERHEAD)
 
 
 def _beside_rows(kernel: KernelPlan, row: Buffer | None, available: int) -> int:
     """What a row norm needs beside what it holds: little where nothing is converted and nothing is divided."""
-    results = [op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL]
-    divides = any(DIVIDES.search(op.what) for op in results)
-    if row is None or row.itemsize != REGISTER_BYTES or _accum_bytes(kernel) != REGISTER_BYTES or divides:
+    if row is None or row.itemsize != REGISTER_BYTES or _accum_bytes(kernel) != REGISTER_BYTES or _divides(kernel):
         return row_overhead(available) + _double(kernel)
-    loads = any(kernel.buffer(name).scope is Scope.GLOBAL for op in results for name in op.reads)
-    return FLOAT_ROW_OVERHEAD + (ADDRESS if loads else 0)
+    return FLOAT_ROW_OVERHEAD + (ADDRESS if _loads_for_results(kernel) else 0)
 
 
 ADDRESS = 2
 """Registers of an address in global memory."""
+
+
+def _results(kernel: KernelPlan) -> Iterator[Elementwise]:
+    return (op for op, _ in kernel.find(Elementwise) if kernel.buffer(op.writes).scope is Scope.GLOBAL)
+
+
+def _divides(kernel: KernelPlan) -> bool:
+    """Whether what is stored is divided."""
+    return any(DIVIDES.search(op.what) for op in _results(kernel))
+
+
+def _loads_for_results(kernel: KernelPlan) -> bool:
+    """Whether what is stored is computed from more of global memory."""
+    return any(kernel.buffer(name).scope is Scope.GLOBAL for op in _results(kernel) for name in op.reads)
 
 
 def _accum_bytes(kernel: KernelPlan) -> int:
