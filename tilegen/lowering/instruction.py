@@ -90,35 +90,23 @@ def gemm_path(
     global _paths
     if len(_paths) > MOST_PATHS:
         _paths = ByFacts()
+
+    def path(chip: Target) -> GemmPath | GemmRefusal:
+        if not chip.takes(operand):
+            return GemmRefusal("run", "D11", f"{chip.name} has no matrix instruction for {operand}")
+        if not accumulator_ok(chip, operand, accumulator):
+            return GemmRefusal("nvcc", "D9", f"{operand} operands have no instruction with a {accumulator} accumulator")
+        if chip.kind == "hip":
+            return _mfma(chip, m, n, k, threads, policy, operand)
+        obstacle = wgmma_obstacle(
+            chip, m, k, threads, operand, transpose_a=transpose_a, transpose_b=transpose_b, b_in_shared=b_in_shared
+        )
+        if obstacle is None:
+            return _wgmma(chip, m, n, threads, policy, operand, transpose_b)
+        return _mma(chip, m, n, k, threads, policy, operand, accumulator, obstacle)
+
     asked = m, n, k, threads, policy, operand, accumulator, transpose_a, transpose_b, b_in_shared
-    return _paths.of(asked, target, lambda chip: _gemm_path(chip, *asked))
-
-
-def _gemm_path(
-    target: Target,
-    m: int,
-    n: int,
-    k: int,
-    threads: int,
-    policy: Policy,
-    operand: str,
-    accumulator: str,
-    transpose_a: bool,
-    transpose_b: bool,
-    b_in_shared: bool,
-) -> GemmPath | GemmRefusal:
-    if not target.takes(operand):
-        return GemmRefusal("run", "D11", f"{target.name} has no matrix instruction for {operand}")
-    if not accumulator_ok(target, operand, accumulator):
-        return GemmRefusal("nvcc", "D9", f"{operand} operands have no instruction with a {accumulator} accumulator")
-    if target.kind == "hip":
-        return _mfma(target, m, n, k, threads, policy, operand)
-    obstacle = wgmma_obstacle(
-        target, m, k, threads, operand, transpose_a=transpose_a, transpose_b=transpose_b, b_in_shared=b_in_shared
-    )
-    if obstacle is None:
-        return _wgmma(target, m, n, threads, policy, operand, transpose_b)
-    return _mma(target, m, n, k, threads, policy, operand, accumulator, obstacle)
+    return _paths.of(asked, target, path)
 
 
 def accumulator_ok(target: Target, operand: str, accumulator: str) -> bool:
