@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilegen.check.prover import prove
+from tilegen.check.prover import Status, prove
 from tilegen.targets.facts import likeness, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tilegen.check.domain import Domain
     from tilegen.check.prover import Outcome
@@ -26,15 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Proved:
-    """Obligations of one rule that all hold, on ``chip`` and on those that are the same in ``facts``: how many, and by what
-    they were settled.
+    """Rules whose obligations all hold, on ``chip`` and on those that are the same in ``facts``: by the code of each rule how
+    many there are, and by what they were settled.
     """
 
-    rule: Rule
     chip: Target
     facts: frozenset[Fact]
-    number: int
-    methods: Mapping[str, int]
+    numbers: dict[str, int] = field(default_factory=dict)
+    methods: dict[str, int] = field(default_factory=dict)
+
+    def add(self, rule: Rule, settled: Sequence[tuple[Obligation, Outcome]]) -> None:
+        self.numbers[rule.code] = len(settled)
+        for _, outcome in settled:
+            self.methods[outcome.method] = self.methods.get(outcome.method, 0) + 1
 
 
 @dataclass(eq=False)
@@ -47,14 +51,13 @@ class Broken:
 
 @dataclass(eq=False)
 class Program:
-    """``always`` is what was proved without a look at the chip. ``known`` is what else was proved, by chip and by what was
-    looked at.
+    """``always`` is what was proved without a look at the chip. ``known`` is what else was proved, by what was looked at.
     ``left`` are the rules that looked at the chip, or did not hold.
     """
 
     content: tuple[Any, ...]
-    always: list[Proved] = field(default_factory=list)
-    known: dict[tuple[str, frozenset[Fact]], list[Proved]] = field(default_factory=dict)
+    always: Proved
+    known: list[Proved] = field(default_factory=list)
     left: list[Rule] = field(default_factory=list)
 
 
@@ -74,21 +77,21 @@ class Programs:
         alike = self._known.setdefault((*plan.dtypes.values(), plan.case.condition), [])
         program = next((program for program in alike if program.content == content), None)
         if program is None:
-            alike.append(Program(content))
+            alike.append(Program(content, Proved(plan.target, frozenset())))
             yield from _asked(self.rules, alike[-1], plan, region, first=True)
             return
         known = list(_known(program, plan.target))
-        yield from program.always
+        yield program.always
         yield from known
-        settled = {proved.rule.id for proved in known}
-        yield from _asked([rule for rule in program.left if rule.id not in settled], program, plan, region, first=False)
+        settled = {code for proved in known for code in proved.numbers}
+        yield from _asked(
+            [rule for rule in program.left if rule.code not in settled], program, plan, region, first=False
+        )
 
 
 def _known(program: Program, chip: Target) -> Iterator[Proved]:
     alike = likeness(chip)
-    for each in program.known.values():
-        if alike(each[0].chip, each[0].facts):
-            yield from each
+    return (proved for proved in program.known if alike(proved.chip, proved.facts))
 
 
 def _asked(
@@ -96,26 +99,28 @@ def _asked(
 ) -> Iterator[Proved | Broken]:
     chip, watched = watch(plan.target)
     shown = replace(plan, target=chip)
+    whole = Proved(plan.target, frozenset())
+    looked: dict[frozenset[Fact], Proved] = {}
     for rule in rules:
         watched.facts.clear()
         settled = [(asked, prove(asked.claim, region)) for asked in rule.obligations(shown)]
-        broken = any(not outcome.proved for _, outcome in settled)
+        broken = any(outcome.status is not PROVED for _, outcome in settled)
         if first and (broken or watched.facts):
             program.left.append(rule)
         if broken:
             yield Broken(rule, settled)
-        elif settled or watched.facts:
+            continue
+        if watched.facts:
             facts = frozenset(watched.facts)
-            proved = Proved(rule, plan.target, facts, len(settled), _methods(settled))
-            if facts:
-                program.known.setdefault((plan.target.name, facts), []).append(proved)
-            else:
-                program.always.append(proved)
-            yield proved
+            if facts not in looked:
+                looked[facts] = Proved(plan.target, facts)
+            looked[facts].add(rule, settled)
+        elif settled:
+            program.always.add(rule, settled)
+        if settled:
+            whole.add(rule, settled)
+    program.known += looked.values()
+    yield whole
 
 
-def _methods(settled: Iterable[tuple[Obligation, Outcome]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for _, outcome in settled:
-        counts[outcome.method] = counts.get(outcome.method, 0) + 1
-    return counts
+PROVED = Status.PROVED

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tilegen import cache
 from tilegen.spec.diagnostic import Diagnostic, Severity, SpecError, from_json, to_json
 from tilegen.spec.find import lock_bytes
+from tilegen.spread import processes_for, spread
 
 if TYPE_CHECKING:
     from tilegen.spec.model import Spec
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 KIND = "verdicts"
 """Folder of the cache."""
 
-SPECS_A_WORKER = 4
+SPECS_A_PROCESS = 4
 """Specs below which another process costs more than it saves."""
 
 FAILING = {Severity.ERROR}
@@ -157,24 +156,18 @@ def _check_all(specs: Mapping[Path, Texts], progress: Callable[[Path], None]) ->
     if not specs:
         return
     import_ahead()
-    workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, len(specs) // SPECS_A_WORKER)
-    if workers < 2 or threading.active_count() > 1:
-        for path, data in specs.items():
-            progress(path)
-            yield path, _checked(str(path), data)
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    paths = list(specs)
 
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        names = [str(path) for path in specs]
-        for path, report in zip(specs, pool.map(_checked, names, specs.values(), chunksize=2), strict=True):
-            progress(path)
-            yield path, report
+    def checked(path: Path) -> Report:
+        progress(path)
+        return report_of(str(path), *specs[path])
+
+    for number, report in spread(checked, paths, processes_for(len(paths), SPECS_A_PROCESS)):
+        yield paths[number], report
 
 
 def import_ahead() -> None:
-    """Imports what checking any spec needs: once, before workers are forked, and without looking for garbage meanwhile,
+    """Imports what checking any spec needs: once, before processes are forked, and without looking for garbage meanwhile,
     of which modules make none.
     """
     collecting = gc.isenabled()
@@ -195,10 +188,6 @@ def import_ahead() -> None:
     finally:
         if collecting:
             gc.enable()
-
-
-def _checked(path: str, data: Texts) -> Report:
-    return report_of(path, *data)
 
 
 def report_of(path: str, data: bytes, lock: bytes | None = None) -> Report:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tally:
-    """``held`` are the obligations of a rule that all hold on a plan, with how many plans they hold on; ``alone`` are those
+    """``held`` are the obligations of rules that all hold on a plan, with how many plans they hold on; ``alone`` are those
     of a rule of which others do not. ``open`` are those that were refuted or not decided. ``cases`` are those that were
     planned, each a target with a condition.
     """
@@ -38,7 +38,8 @@ class Tally:
         """Obligations that were proved, by the code of their rule."""
         found = Counter(result.rule.code for result in self.alone)
         for each, plans in self.held.items():
-            found[each.rule.code] += each.number * plans
+            for code, number in each.numbers.items():
+                found[code] += number * plans
         return +found
 
     @property

@@ -6,10 +6,8 @@ import hashlib
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from pathlib import Path
 
 from tilegen import cache
@@ -19,6 +17,7 @@ from tilegen.review.names import kernel_name, likeness, same_but_for_the_name
 from tilegen.review.revisions import Revision, RevisionError
 from tilegen.review.words import joined
 from tilegen.spec.find import is_spec, lock_path
+from tilegen.spread import processes_for, spread
 
 KIND = "reviews"
 """Folder of the cache."""
@@ -26,7 +25,7 @@ KIND = "reviews"
 ALIKE = 0.8
 """Share of values in common above which a spec that is gone and one that is new, under another name, are one kernel."""
 
-SPECS_A_WORKER = 3
+SPECS_A_PROCESS = 3
 """Changed specs below which another process costs more than it saves."""
 
 
@@ -202,17 +201,13 @@ def _compared(changed: Sequence[tuple[Side | None, Side | None]], cached: bool) 
     if not changed:
         return []
     import_ahead()
-    import tilegen.review.kernel  # noqa: F401  once, before workers are forked
+    import tilegen.review.kernel  # noqa: F401  once, before processes are forked
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    workers = min(cores, len(changed) // SPECS_A_WORKER)
-    if workers < 2 or threading.active_count() > 1:
-        return [kernel_diff(old, new, cached) for old, new in changed]
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    def compared(pair: tuple[Side | None, Side | None]) -> KernelDiff:
+        return kernel_diff(*pair, cached)
 
-    with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        return list(pool.map(kernel_diff, *zip(*changed, strict=True), repeat(cached), chunksize=2))
+    found = dict(spread(compared, changed, processes_for(len(changed), SPECS_A_PROCESS)))
+    return [found[number] for number in range(len(changed))]
 
 
 def kernel_diff(old: Side | None, new: Side | None, cached: bool = True) -> KernelDiff:
