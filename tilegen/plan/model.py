@@ -16,6 +16,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tilegen.targets.facts import ByFacts
+
 if TYPE_CHECKING:
     from tilegen.expr import Size
     from tilegen.lowering.partition import Policy
@@ -362,6 +364,11 @@ class KernelPlan:
     def loops(self) -> Iterator[Loop]:
         """Every loop, an outer one before those inside it."""
         return (op for op, _ in self.find(Loop))
+
+    @cached_property
+    def by_chip(self) -> ByFacts[Any]:
+        """What several rules have reckoned for this kernel, on chips that are alike in what was read."""
+        return ByFacts()
 
     @cached_property
     def loads(self) -> tuple[tuple[Copy, tuple[Loop, ...]], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximum, multiply
@@ -69,7 +69,17 @@ def demands(plan: TilePlan, kernel: KernelPlan, number: Number = whole) -> list[
 
 
 def accumulator_demands(plan: TilePlan, kernel: KernelPlan, number: Number = whole) -> Iterator[Demand]:
-    """Of a kernel of products: the accumulators of a thread, or of each warp group."""
+    """Of a kernel of products: the accumulators of a thread, or of each warp group. Two rules ask, with ``whole`` numbers."""
+    if number is not whole:
+        return _accumulator_demands(plan, kernel, number)
+    key = "accumulators", plan.schedule, plan.dynamic_dims
+    found: tuple[Demand, ...] = kernel.by_chip.of(
+        key, plan.target, lambda chip: tuple(_accumulator_demands(replace(plan, target=chip), kernel, number))
+    )
+    return iter(found)
+
+
+def _accumulator_demands(plan: TilePlan, kernel: KernelPlan, number: Number) -> Iterator[Demand]:
     threads, beside = kernel.launch.threads, beside_accumulators(plan, kernel, number)
     if beside is None or not isinstance(threads, int) or plan.target.kind != "cuda":
         return

@@ -23,6 +23,11 @@ def shared_bytes(kernel: KernelPlan, target: Target) -> Size:
     Where every size is a number this is the allocator's own arithmetic (``tilegen.lowering.shared_memory``); where one
     is not, the sum of the largest set of buffers that are live at once, which is the same but for alignment.
     """
+    found: Size = kernel.by_chip.of("shared bytes", target, lambda chip: _shared_bytes(kernel, chip))
+    return found
+
+
+def _shared_bytes(kernel: KernelPlan, target: Target) -> Size:
     buffers = kernel.scope(Scope.SHARED)
     if all(isinstance(buffer.nbytes, int) for buffer in buffers):
         return dynamic_bytes(_lives(kernel, target))

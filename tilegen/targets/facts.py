@@ -26,24 +26,26 @@ class WatchedTarget:
     def __init__(self, chip: Target) -> None:
         self.chip = chip
         self.facts: set[Fact] = set()
-        self._records: dict[str, _WatchedRecord] = {}
+        self._shown: dict[str, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
-        record = self._records.get(name)
-        if record is not None:
+        if name in self._shown:
             self.facts.add((name,))
-            return record
+            return self._shown[name]
         value = getattr(self.chip, name)
         if callable(value):
-            return self._noted(name, value)
+            asked = self._noted(name, value)
+            setattr(self, name, asked)  # notes by itself: no need to come here again
+            return asked
         self.facts.add((name,))
-        if is_dataclass(value):
-            value = self._records[name] = _WatchedRecord(self, name, value)
-        return value
+        shown = self._shown[name] = _WatchedRecord(self.facts, name, value) if is_dataclass(value) else value
+        return shown
 
     def _noted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        facts = self.facts
+
         def asked(*arguments: Any) -> Any:
-            self.facts.add((name, arguments))
+            facts.add((name, arguments))
             return method(*arguments)
 
         return asked
@@ -56,11 +58,11 @@ class WatchedTarget:
 
 
 class _WatchedRecord:
-    def __init__(self, watched: WatchedTarget, name: str, record: Any) -> None:
-        self._watched, self._name, self._record = watched, name, record
+    def __init__(self, facts: set[Fact], name: str, record: Any) -> None:
+        self._facts, self._name, self._record = facts, name, record
 
     def __getattr__(self, name: str) -> Any:
-        self._watched.facts.add((self._name, name))
+        self._facts.add((self._name, name))
         return getattr(self._record, name)
 
 
@@ -143,13 +145,14 @@ class ByFacts(Generic[Value]):
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = []
-        alike = likeness(plain)
-        found = next((entry for entry in known if alike(entry[0], entry[1])), None)
-        if found is None:
+        for entry in known:
+            if entry[0] is plain or likeness(plain)(entry[0], entry[1]):
+                break
+        else:
             shown, watched = watch(plain)
             value = reckon(shown)
-            found = plain, frozenset(watched.facts), value
-            known.append(found)
+            entry = plain, frozenset(watched.facts), value
+            known.append(entry)
         if isinstance(chip, WatchedTarget):
-            chip.facts |= found[1]
-        return found[2]
+            chip.facts.update(entry[1])
+        return entry[2]
