@@ -1,16 +1,17 @@
-"""Plans that differ in nothing but their chip: what a rule says of one of them, it says of each whose chip is the same in
-what the rule reads of it.
+"""Plans that differ in little: what a rule says of one of them, it says of each that is the same in what the rule reads.
 
 Most rules speak of the tile program alone, or of a few facts of the chip that others share; and a spec for seven chips has
-most of its programs on several of them.
+most of its programs on several of them. Few rules read the case, and cases may have their tile program in common.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
-from tilegen.check.prover import Status, prove
+from tilegen.check.prover import BY_ARITHMETIC, Status, prove
+from tilegen.plan.model import TilePlan
 from tilegen.targets.facts import likeness, watch
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tilegen.check.domain import Domain
     from tilegen.check.prover import Outcome
     from tilegen.check.rule import Obligation, Rule
-    from tilegen.plan.model import TilePlan
+    from tilegen.plan.model import Case, KernelPlan
     from tilegen.targets import Target
     from tilegen.targets.facts import Fact
 
@@ -31,7 +32,7 @@ class Proved:
     """
 
     chip: Target
-    facts: frozenset[Fact]
+    facts: frozenset[Fact] = frozenset()
     numbers: dict[str, int] = field(default_factory=dict)
     methods: dict[str, int] = field(default_factory=dict)
 
@@ -50,15 +51,33 @@ class Broken:
 
 
 @dataclass(eq=False)
-class Program:
-    """``always`` is what was proved without a look at the chip. ``known`` is what else was proved, by what was looked at.
-    ``left`` are the rules that looked at the chip, or did not hold.
+class Known:
+    """What was proved of plans that have something in common. ``closed`` are the codes of rules that looked at no chip: they
+    have said all that they will.
+    """
+
+    proved: list[Proved] = field(default_factory=list)
+    closed: set[str] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Body:
+    """All of a plan but its chip and its case. ``known`` is what was proved of it without a look at the case, and ``cases``
+    what else was proved in each.
     """
 
     content: tuple[Any, ...]
-    always: Proved
-    known: list[Proved] = field(default_factory=list)
-    left: list[Rule] = field(default_factory=list)
+    kernels: tuple[KernelPlan, ...]
+    known: Known = field(default_factory=Known)
+    cases: list[tuple[Case, Known]] = field(default_factory=list)
+
+    def known_in(self, case: Case) -> Known:
+        """What else was proved in a case."""
+        found = next((known for other, known in self.cases if other == case), None)
+        if found is None:
+            found = Known()
+            self.cases.append((case, found))
+        return found
 
 
 class Programs:
@@ -66,61 +85,79 @@ class Programs:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
-        self._known: dict[tuple[Any, ...], list[Program]] = {}
+        self._bodies: dict[tuple[str, ...], list[Body]] = {}
 
     def settle(self, plan: TilePlan, region: Domain) -> Iterator[Proved | Broken]:
         """What each rule says of a plan, whose case holds in ``region``; nothing of those that have nothing to say.
 
-        What is known from another chip comes first. It must be gone through to its end.
+        What is known from other plans comes first. It must be gone through to its end.
         """
-        content = (plan.dtypes, plan.schedule, plan.case, plan.kernels, plan.flops, plan.bytes_moved)
-        alike = self._known.setdefault((*plan.dtypes.values(), plan.case.condition), [])
-        program = next((program for program in alike if program.content == content), None)
-        if program is None:
-            alike.append(Program(content, Proved(plan.target, frozenset())))
-            yield from _asked(self.rules, alike[-1], plan, region, first=True)
-            return
-        known = list(_known(program, plan.target))
-        yield program.always
+        body = self._body(plan)
+        of_case = body.known_in(plan.case)
+        alike = likeness(plan.target)
+        known = [each for each in (*body.known.proved, *of_case.proved) if alike(each.chip, each.facts)]
         yield from known
-        settled = {code for proved in known for code in proved.numbers}
-        yield from _asked(
-            [rule for rule in program.left if rule.code not in settled], program, plan, region, first=False
-        )
+        said = body.known.closed.union(of_case.closed, *(each.numbers for each in known))
+        yield from _asked([rule for rule in self.rules if rule.code not in said], body, of_case, plan, region)
 
-
-def _known(program: Program, chip: Target) -> Iterator[Proved]:
-    alike = likeness(chip)
-    return (proved for proved in program.known if alike(proved.chip, proved.facts))
+    def _body(self, plan: TilePlan) -> Body:
+        content = plan.dtypes, plan.schedule, plan.kernels, plan.flops, plan.bytes_moved
+        alike = self._bodies.setdefault(tuple(plan.dtypes.values()), [])
+        body = next((body for body in alike if body.content == content), None)
+        if body is None:
+            body = Body(content, plan.kernels)
+            alike.append(body)
+        return body
 
 
 def _asked(
-    rules: Iterable[Rule], program: Program, plan: TilePlan, region: Domain, *, first: bool
+    rules: Iterable[Rule], body: Body, of_case: Known, plan: TilePlan, region: Domain
 ) -> Iterator[Proved | Broken]:
     chip, watched = watch(plan.target)
-    shown = replace(plan, target=chip)
-    whole = Proved(plan.target, frozenset())
-    looked: dict[frozenset[Fact], Proved] = {}
+    shown = _ShownPlan(plan, chip, body.kernels)
+    whole = Proved(plan.target)
+    found: dict[tuple[bool, frozenset[Fact]], Proved] = {}
     for rule in rules:
         watched.facts.clear()
-        settled = [(asked, prove(asked.claim, region)) for asked in rule.obligations(shown)]
-        broken = any(outcome.status is not PROVED for _, outcome in settled)
-        if first and (broken or watched.facts):
-            program.left.append(rule)
-        if broken:
+        shown.read.clear()
+        settled = [(asked, prove(asked.claim, region)) for asked in rule.obligations(cast(TilePlan, shown))]
+        bare = all(outcome is BY_ARITHMETIC for _, outcome in settled)
+        if not bare and any(outcome.status is not Status.PROVED for _, outcome in settled):
             yield Broken(rule, settled)
             continue
-        if watched.facts:
-            facts = frozenset(watched.facts)
-            if facts not in looked:
-                looked[facts] = Proved(plan.target, facts)
-            looked[facts].add(rule, settled)
-        elif settled:
-            program.always.add(rule, settled)
-        if settled:
+        facts, anywhere = frozenset(watched.facts), bare and not shown.read
+        if not facts:
+            (body.known if anywhere else of_case).closed.add(rule.code)
+        if settled or facts:
+            found.setdefault((anywhere, facts), Proved(plan.target, facts)).add(rule, settled)
             whole.add(rule, settled)
-    program.known += looked.values()
+    for (anywhere, _), proved in found.items():
+        (body.known if anywhere else of_case).proved.append(proved)
     yield whole
 
 
-PROVED = Status.PROVED
+class _ShownPlan:
+    """A plan on a watched chip, that notes in ``read`` whether its case was read; to readers it is a `TilePlan`."""
+
+    def __init__(self, plan: TilePlan, chip: Target, kernels: tuple[KernelPlan, ...]) -> None:
+        self.spec, self.schedule, self.dtypes = plan.spec, plan.schedule, plan.dtypes
+        self.flops, self.bytes_moved = plan.flops, plan.bytes_moved
+        self.target = chip
+        self.kernels = kernels  # equal to the plan's own, and some things are reckoned already for them
+        self.read: set[str] = set()
+        self._case = plan.case
+
+    @property
+    def case(self) -> Case:
+        self.read.add("case")
+        return self._case
+
+    tiles = TilePlan.tiles
+    io_itemsize = TilePlan.io_itemsize
+    dynamic_dims = TilePlan.dynamic_dims
+
+    def on(self, chip: Target) -> TilePlan:
+        """The same on another chip, with the same notes."""
+        other = copy(self)
+        other.target = chip
+        return cast(TilePlan, other)

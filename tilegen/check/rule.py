@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from tilegen.spec.diagnostic import Severity
@@ -83,7 +83,7 @@ class Rule:
     of_family: bool = False
     some_shape: bool = False
 
-    @property
+    @cached_property
     def code(self) -> str:
         return f"TG-{self.id}"
 

@@ -53,9 +53,9 @@ def plan_of(spec: Spec, arch: str, dtypes: Mapping[str, str], case: Case) -> Til
     plan = _known_of(spec).plans.of(
         _key(dtypes, whole),
         target,
-        lambda watched: replace(family_of(spec).plan(spec, watched, dtypes, whole), target=target),
+        lambda watched: family_of(spec).plan(spec, watched, dtypes, whole).on(target),
     )
-    return plan if plan.target is target else replace(plan, target=target)
+    return plan if plan.target is target else plan.on(target)
 
 
 @dataclass

@@ -462,6 +462,12 @@ class TilePlan:
     def tiles(self) -> Mapping[str, Any]:
         return self.case.tiles
 
+    def on(self, target: Target) -> TilePlan:
+        """The same on another chip."""
+        return TilePlan(
+            self.spec, target, self.schedule, self.dtypes, self.case, self.kernels, self.flops, self.bytes_moved
+        )
+
     @property
     def dynamic_dims(self) -> frozenset[str]:
         """The dims that only a call knows."""

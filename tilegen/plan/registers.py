@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximum, multiply
@@ -74,7 +74,7 @@ def accumulator_demands(plan: TilePlan, kernel: KernelPlan, number: Number = who
         return _accumulator_demands(plan, kernel, number)
     key = "accumulators", plan.schedule, plan.dynamic_dims
     found: tuple[Demand, ...] = kernel.by_chip.of(
-        key, plan.target, lambda chip: tuple(_accumulator_demands(replace(plan, target=chip), kernel, number))
+        key, plan.target, lambda chip: tuple(_accumulator_demands(plan.on(chip), kernel, number))
     )
     return iter(found)
 
