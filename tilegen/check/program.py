@@ -115,22 +115,27 @@ def _asked(
 ) -> Iterator[Proved | Broken]:
     chip, watched = watch(plan.target)
     shown = _ShownPlan(plan, chip, body.kernels)
+    shown_plan = cast(TilePlan, shown)
     whole = Proved(plan.target)
     found: dict[tuple[bool, frozenset[Fact]], Proved] = {}
     for rule in rules:
         watched.facts.clear()
         shown.read.clear()
-        settled = [(asked, prove(asked.claim, region)) for asked in rule.obligations(cast(TilePlan, shown))]
-        bare = all(outcome is BY_ARITHMETIC for _, outcome in settled)
-        if not bare and any(outcome.status is not Status.PROVED for _, outcome in settled):
+        settled = [(asked, prove(asked.claim, region)) for asked in rule.obligations(shown_plan)]
+        others = [outcome for _, outcome in settled if outcome is not BY_ARITHMETIC]
+        if others and any(outcome.status is not Status.PROVED for outcome in others):
             yield Broken(rule, settled)
             continue
-        facts, anywhere = frozenset(watched.facts), bare and not shown.read
-        if not facts:
+        anywhere = not others and not shown.read
+        if not watched.facts:
             (body.known if anywhere else of_case).closed.add(rule.code)
-        if settled or facts:
-            found.setdefault((anywhere, facts), Proved(plan.target, facts)).add(rule, settled)
-            whole.add(rule, settled)
+            if not settled:
+                continue
+        kind = anywhere, frozenset(watched.facts)
+        if kind not in found:
+            found[kind] = Proved(plan.target, kind[1])
+        found[kind].add(rule, settled)
+        whole.add(rule, settled)
     for (anywhere, _), proved in found.items():
         (body.known if anywhere else of_case).proved.append(proved)
     yield whole

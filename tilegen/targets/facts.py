@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 from tilegen.targets import Target
@@ -21,49 +22,72 @@ Value = TypeVar("Value")
 
 
 class WatchedTarget:
-    """A chip that notes in ``facts`` what is read of it; to readers it is a `Target`."""
+    """A chip that notes in ``facts`` what is read of it; to readers it is a `Target`.
+
+    What it has is made below, of what a `Target` has: attributes that are found cost a tenth of ones that are missed first.
+    """
 
     def __init__(self, chip: Target) -> None:
         self.chip = chip
         self.facts: set[Fact] = set()
-        self._shown: dict[str, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self._shown:
-            self.facts.add((name,))
-            return self._shown[name]
-        value = getattr(self.chip, name)
-        if callable(value):
-            asked = self._noted(name, value)
-            setattr(self, name, asked)  # notes by itself: no need to come here again
-            return asked
-        self.facts.add((name,))
-        shown = self._shown[name] = _WatchedRecord(self.facts, name, value) if is_dataclass(value) else value
-        return shown
-
-    def _noted(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        facts = self.facts
-
-        def asked(*arguments: Any) -> Any:
-            facts.add((name, arguments))
-            return method(*arguments)
-
-        return asked
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.name == getattr(other, "name", None))
+        return bool(self.name == getattr(other, "name", None))  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash(self.name)  # type: ignore[attr-defined]
+
+
+def _value(name: str) -> property:
+    """An attribute of a chip, noted; of a record, what is read of it is noted too."""
+    fact, shown = (name,), f"_{name}"
+
+    def read(watched: WatchedTarget) -> Any:
+        watched.facts.add(fact)
+        known = watched.__dict__
+        if shown not in known:
+            value = getattr(watched.chip, name)
+            kind: type = type(value)
+            known[shown] = _watched_kind(kind, name)(value, watched.facts) if is_dataclass(kind) else value
+        return known[shown]
+
+    return property(read)
+
+
+def _answer(name: str) -> Callable[..., Any]:
+    """A method of a chip, noted with what it was asked."""
+
+    def asked(watched: WatchedTarget, *arguments: Any) -> Any:
+        watched.facts.add((name, arguments))
+        return getattr(watched.chip, name)(*arguments)
+
+    return asked
 
 
 class _WatchedRecord:
-    def __init__(self, facts: set[Fact], name: str, record: Any) -> None:
-        self._facts, self._name, self._record = facts, name, record
+    def __init__(self, record: Any, facts: set[Fact]) -> None:
+        self._record, self._facts = record, facts
 
-    def __getattr__(self, name: str) -> Any:
-        self._facts.add((self._name, name))
-        return getattr(self._record, name)
+
+def _value_of_record(record: str, name: str) -> property:
+    fact = record, name
+
+    def read(watched: _WatchedRecord) -> Any:
+        watched._facts.add(fact)
+        return getattr(watched._record, name)
+
+    return property(read)
+
+
+@cache
+def _watched_kind(kind: type, name: str) -> type[_WatchedRecord]:
+    """The record ``name`` of a chip, watched."""
+    values = {field.name: _value_of_record(name, field.name) for field in fields(kind)}
+    return type(f"_Watched{kind.__name__}", (_WatchedRecord,), values)
+
+
+for _name in (*(field.name for field in fields(Target)), *(name for name in vars(Target) if not name.startswith("_"))):
+    setattr(WatchedTarget, _name, _answer(_name) if callable(getattr(Target, _name, None)) else _value(_name))
 
 
 def watch(chip: Target) -> tuple[Target, WatchedTarget]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
@@ -184,6 +184,13 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
         )
 
 
+@lru_cache(maxsize=4096)
+def _at_largest(blocks: Any, dynamic: tuple[tuple[str, int], ...]) -> Size:
+    """The blocks of a grid where dims are as large as they may be. Chips ask the same."""
+    found: Size = substitute(blocks, dict(dynamic))
+    return found
+
+
 @rule(
     "J9",
     "grid-fills-chip",
@@ -194,15 +201,14 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
     some_shape=True,
 )
 def grid_fills(plan: TilePlan) -> Iterator[Obligation]:
-    largest = {dim.name: dim.range.hi for dim in plan.spec.dims if dim.dynamic}
+    dynamic = tuple((dim.name, dim.range.hi) for dim in plan.spec.dims if dim.dynamic and dim.range.hi is not None)
     sms = plan.target.part.sm_count
     for kernel in plan.kernels:
         blocks: Size = multiply(*kernel.launch.grid)
-        names = free_names(blocks)
         works = any(kernel.find(Gemm)) or bool(kernel.row_passes)
-        if not works or "sm_count" in names:
+        if not works or "sm_count" in free_names(blocks):
             continue
-        most = substitute(blocks, {name: high for name, high in largest.items() if high is not None})
+        most = blocks if isinstance(blocks, int) else _at_largest(blocks, dynamic)
         at = kernel.launch.at()
         yield Obligation(
             at_least(most, sms),
