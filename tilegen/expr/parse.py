@@ -11,6 +11,7 @@ import difflib
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilegen.expr import arith
@@ -59,8 +60,9 @@ def parse_formula(text: str, names: Collection[str], *, integers: Collection[str
     return _FormulaWalk(text, names, integers).formula(_syntax(text))
 
 
+@lru_cache(maxsize=1024)
 def _syntax(text: str) -> ast.expr:
-    """The syntax tree of `text`, its positions shifted to offsets into `text`."""
+    """The syntax tree of `text`, its positions shifted to offsets into `text`. Specs have many texts in common."""
     if len(text) > MAX_LENGTH:
         raise ExprError(f"the expression has {len(text)} characters; the limit is {MAX_LENGTH}", 0, len(text))
     depth = 0
