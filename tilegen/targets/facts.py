@@ -16,7 +16,7 @@ from tilegen.targets import Target
 
 Fact = tuple[Any, ...]
 """``("shared_memory", "per_block")``, or ``("instruction", ("wgmma", "float16"))`` where it is asked with arguments. A
-record alone, ``("tma",)``, says only whether it is there."""
+record alone, ``("tma",)``, says only whether it is there. ``(question, (64, 128))`` is what a function says of the chip."""
 
 Value = TypeVar("Value")
 
@@ -96,9 +96,23 @@ def watch(chip: Target) -> tuple[Target, WatchedTarget]:
     return cast(Target, watched), watched
 
 
+def answer(chip: Target, question: Callable[..., Value], *arguments: Hashable) -> Value:
+    """What ``question(chip, *arguments)`` gives. For who watches the chip it is one fact, whatever the question reads: chips
+    of which it gives the same are alike. It must hang on nothing else.
+    """
+    if isinstance(chip, WatchedTarget):
+        chip.facts.add((question, arguments))
+        chip = chip.chip
+    return question(chip, *arguments)
+
+
 def bare(chip: Target) -> Target:
     """The chip itself, where it may be a watched one."""
     return chip.chip if isinstance(chip, WatchedTarget) else chip
+
+
+MOST_FACTS = 65_536
+"""That two chips are known to have the same, or not: sizes are part of questions, and there is no end of them."""
 
 
 class _Pair:
@@ -110,6 +124,9 @@ class _Pair:
         self.different: set[Fact] = set()
 
     def alike(self, facts: AbstractSet[Fact]) -> bool:
+        if len(self.same) + len(self.different) > MOST_FACTS:
+            self.same.clear()
+            self.different.clear()
         for fact in facts - self.same - self.different:
             (self.same if _read(self.one, fact) == _read(self.other, fact) else self.different).add(fact)
         return self.different.isdisjoint(facts)
@@ -143,6 +160,8 @@ def likeness(chip: Target) -> _Likeness:
 
 
 def _read(chip: Target, fact: Fact) -> Any:
+    if callable(fact[0]):
+        return fact[0](chip, *fact[1])
     value = getattr(chip, fact[0])
     if len(fact) == 1:
         return THERE if is_dataclass(value) else value

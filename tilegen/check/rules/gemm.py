@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from tilegen.check.claim import Pointwise, pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.expr import Size, any_of, at_most, free_names
 from tilegen.lowering.instruction import GemmPath, GemmRefusal, accumulator_ok, gemm_path
-from tilegen.lowering.partition import legal_warps
+from tilegen.lowering.partition import Policy, legal_warps
 from tilegen.lowering.registers import (
     WGMMA_OVERHEAD,
     launch_limit,
@@ -20,9 +20,11 @@ from tilegen.plan.model import ITEMSIZE, Gemm, KernelPlan
 from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.registers import Demand, accumulator_demands
 from tilegen.spec.diagnostic import Severity
+from tilegen.targets.facts import answer, bare
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
+    from tilegen.targets import Target
 
 
 def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
@@ -34,22 +36,38 @@ def gemms(plan: TilePlan) -> Iterator[tuple[KernelPlan, Gemm, Size]]:
 
 def path_of(plan: TilePlan, gemm: Gemm) -> Callable[[int, int, int, int], GemmPath | GemmRefusal]:
     """What a gemm becomes, as a function of its M, N, K and threads."""
+    kind = _kind(gemm)
 
     def path(m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
-        return gemm_path(
-            plan.target,
-            m,
-            n,
-            k,
-            threads,
-            gemm.policy,
-            gemm.dtype,
-            gemm.accum,
-            transpose_a=gemm.transpose_a,
-            transpose_b=gemm.transpose_b,
-        )
+        return _path(plan.target, kind, m, n, k, threads)
 
     return path
+
+
+Kind = tuple[Policy, str, str, bool, bool]
+
+
+def _kind(gemm: Gemm) -> Kind:
+    return gemm.policy, gemm.dtype, gemm.accum, gemm.transpose_a, gemm.transpose_b
+
+
+def _path(chip: Target, kind: Kind, m: int, n: int, k: int, threads: int) -> GemmPath | GemmRefusal:
+    policy, dtype, accum, transpose_a, transpose_b = kind
+    return gemm_path(chip, m, n, k, threads, policy, dtype, accum, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def whether(plan: TilePlan, question: Callable[..., bool], gemm: Gemm, *more: Hashable) -> Callable[..., bool]:
+    """``question(path, *sizes, *more)`` of the path of a gemm, as a function of its M, N, K and threads: one fact of the chip,
+    however much of the chip decides it.
+    """
+    kind = _kind(gemm)
+    return lambda *sizes: answer(plan.target, _of_path, question, kind, sizes, more)
+
+
+def _of_path(
+    chip: Target, question: Callable[..., bool], kind: Kind, sizes: tuple[int, int, int, int], more: tuple[Any, ...]
+) -> bool:
+    return question(_path(chip, kind, *sizes), *sizes, *more)
 
 
 def _sizes(gemm: Gemm, threads: Size, values: Mapping[str, int]) -> tuple[Any, ...]:
@@ -64,7 +82,7 @@ def refusals(plan: TilePlan, id: str, keys_of: Callable[[Gemm], tuple[str, ...]]
         path = path_of(plan, gemm)
         at, *others = keys_of(gemm)
         yield Obligation(
-            pointwise(partial(_not_refused, path, id), gemm.m, gemm.n, gemm.k, threads),
+            pointwise(whether(plan, _not_refused, gemm, id), gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=text_of(_refusal_text, gemm, threads, path),
             parameter=parameter_of(at),
@@ -73,9 +91,8 @@ def refusals(plan: TilePlan, id: str, keys_of: Callable[[Gemm], tuple[str, ...]]
         )
 
 
-def _not_refused(path: Any, id: str, m: int, n: int, k: int, threads: int) -> bool:
-    found = path(m, n, k, threads)
-    return not (isinstance(found, GemmRefusal) and found.rule == id)
+def _not_refused(path: GemmPath | GemmRefusal, _m: int, _n: int, _k: int, _threads: int, id: str) -> bool:
+    return not (isinstance(path, GemmRefusal) and path.rule == id)
 
 
 def _refusal_text(values: Mapping[str, int], gemm: Gemm, threads: Size, path: Any) -> str:
@@ -88,15 +105,15 @@ def _refusal_text(values: Mapping[str, int], gemm: Gemm, threads: Size, path: An
 def _k_refusals(plan: TilePlan, id: str) -> Iterator[Obligation]:
     """Obligations that no gemm is refused for its K. The rest of the tile takes no part, so the least tile is asked."""
     for _, gemm, _threads in gemms(plan):
-        path, warp = path_of(plan, gemm), plan.target.launch.warp_size
+        path, kind = path_of(plan, gemm), _kind(gemm)
 
-        def fine(k: int, path: Any = path, warp: int = warp) -> bool:
-            found = path(LEAST_TILE, LEAST_TILE, k, warp)
-            return not (isinstance(found, GemmRefusal) and found.rule == id)
+        def fine(k: int, kind: Kind = kind) -> bool:
+            return answer(plan.target, _k_not_refused, kind, k, id)
 
-        def label(values: Mapping[str, int], gemm: Gemm = gemm, path: Any = path, warp: int = warp) -> str:
+        def label(values: Mapping[str, int], gemm: Gemm = gemm, path: Any = path) -> str:
             k = value_at(gemm.k, values)
-            return f"`{gemm.acc}` adds up {k} at a time: {path(LEAST_TILE, LEAST_TILE, k, warp).reason}"
+            reason = path(LEAST_TILE, LEAST_TILE, k, plan.target.launch.warp_size).reason
+            return f"`{gemm.acc}` adds up {k} at a time: {reason}"
 
         dim = gemm.k_at.removeprefix("dims.")
         yield Obligation(
@@ -106,6 +123,11 @@ def _k_refusals(plan: TilePlan, id: str) -> Iterator[Obligation]:
             parameter=parameter_of(gemm.k_at),
             help=(f"fill the tensors up with zeros, to a multiple for {dim}",) if gemm.k_at != dim else (),
         )
+
+
+def _k_not_refused(chip: Target, kind: Kind, k: int, id: str) -> bool:
+    path = _path(chip, kind, LEAST_TILE, LEAST_TILE, k, chip.launch.warp_size)
+    return not (isinstance(path, GemmRefusal) and path.rule == id)
 
 
 LEAST_TILE = 16
@@ -369,7 +391,7 @@ def tensor_memory(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, _threads in gemms(plan):
         yield Obligation(
             not _has(plan, "tcgen05"),
-            at=f"target.{plan.target.name}",
+            at=f"target.{bare(plan.target).name}",  # where it holds, nobody asks where
             label=f"the accumulator `{gemm.acc}` is a fragment, so the gemm runs on mma.sync",
         )
 
@@ -421,15 +443,12 @@ def _register_arithmetic(values: Mapping[str, int], kernel: KernelPlan, demand: 
 )
 def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
     for kernel, gemm, threads in gemms(plan):
-        path = path_of(plan, gemm)
+        path, kind = path_of(plan, gemm), _kind(gemm)
         block = kernel.launch.block_threads
         itemsize = ITEMSIZE[gemm.accum]
 
-        def fits(m: int, n: int, k: int, t: int, block: int, path: Any = path, itemsize: int = itemsize) -> bool:
-            found = path(m, n, k, t)
-            if not isinstance(found, GemmPath) or found.instruction != "wgmma":
-                return True
-            return wgmma_registers(found.n, itemsize) <= launch_limit(plan.target, block)
+        def fits(m: int, n: int, k: int, t: int, block: int, kind: Kind = kind) -> bool:
+            return answer(plan.target, _wgmma_fits, kind, (m, n, k, t), block)
 
         def label(
             values: Mapping[str, int],
@@ -456,6 +475,13 @@ def wgmma_fits_registers(plan: TilePlan) -> Iterator[Obligation]:
         )
 
 
+def _wgmma_fits(chip: Target, kind: Kind, sizes: tuple[int, int, int, int], block: int) -> bool:
+    path = _path(chip, kind, *sizes)
+    if not isinstance(path, GemmPath) or path.instruction != "wgmma":
+        return True
+    return wgmma_registers(path.n, ITEMSIZE[kind[2]]) <= launch_limit(chip, block)
+
+
 @rule(
     "D7",
     "wgmma-n",
@@ -469,26 +495,26 @@ def wgmma_width(plan: TilePlan) -> Iterator[Obligation]:
     for _, gemm, threads in gemms(plan):
         path = path_of(plan, gemm)
 
-        def wide(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
-            found = path(m, n, k, t)
-            return (
-                not isinstance(found, GemmPath)
-                or found.instruction != "wgmma"
-                or n // found.partition.n % 16 != 0  # rules D5 and D6 speak of it
-                or found.n >= min(64, n // found.partition.n)
-            )
-
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Size = threads, path: Any = path) -> str:
             sizes = _sizes(gemm, threads, values)
             return f"{sizes[1]} columns over {path(*sizes).partition.n} warps in n run at n{path(*sizes).n}"
 
         at = gemm.n_at
         yield Obligation(
-            pointwise(wide, gemm.m, gemm.n, gemm.k, threads),
+            pointwise(whether(plan, _wide, gemm), gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
             parameter=parameter_of(at),
         )
+
+
+def _wide(path: GemmPath | GemmRefusal, _m: int, n: int, _k: int, _threads: int) -> bool:
+    return (
+        not isinstance(path, GemmPath)
+        or path.instruction != "wgmma"
+        or n // path.partition.n % 16 != 0  # rules D5 and D6 speak of it
+        or path.n >= min(64, n // path.partition.n)
+    )
 
 
 @rule(

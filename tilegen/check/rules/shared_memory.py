@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
-from tilegen.expr import at_most, free_names, to_text
+from tilegen.expr import Condition, Size, at_most, free_names, to_text
+from tilegen.lowering.shared_memory import fits
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
+from tilegen.targets.facts import answer
 
 if TYPE_CHECKING:
     from tilegen.plan.model import TilePlan
+    from tilegen.targets import Target
 
 
 @rule(
@@ -26,17 +29,23 @@ if TYPE_CHECKING:
     "size`",
 )
 def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
-    cap = plan.target.shared_memory.per_block
     for kernel in plan.kernels:
         dynamic, static = shared_bytes(kernel, plan.target), static_shared_bytes(kernel)
         at, *others = _deciding(kernel)
         yield Obligation(
-            at_most(dynamic + static, cap),
+            _fits(plan.target, dynamic + static),
             at=at,
             label=text_of(lambda values, k: shared_arithmetic(plan, k, values), kernel),
             parameter=at.removeprefix("tile.") if at.startswith("tile.") else None,
             related=tuple(others),
         )
+
+
+def _fits(chip: Target, needed: Size) -> Condition:
+    """Where it is a number, chips that give a block enough are alike in that."""
+    if isinstance(needed, int):
+        return answer(chip, fits, needed)
+    return at_most(needed, chip.shared_memory.per_block)
 
 
 def _deciding(kernel: KernelPlan) -> tuple[str, ...]:

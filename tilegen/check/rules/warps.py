@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen.check.claim import pointwise, text_at, value_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
-from tilegen.check.rules.gemm import gemms, path_of, refusals
-from tilegen.lowering.instruction import GemmPath
+from tilegen.check.rules.gemm import gemms, path_of, refusals, whether
+from tilegen.lowering.instruction import GemmPath, GemmRefusal
 from tilegen.lowering.partition import rows_agree
 from tilegen.lowering.reduction import accumulator_reduction_ok
 from tilegen.lowering.registers import consumer_registers
@@ -48,10 +48,6 @@ def wgmma_n8(plan: TilePlan) -> Iterator[Obligation]:
             continue
         path = path_of(plan, gemm)
 
-        def whole(m: int, n: int, k: int, t: int, path: Any = path) -> bool:
-            found = path(m, n, k, t)
-            return not isinstance(found, GemmPath) or found.instruction != "wgmma" or n // found.partition.n % 16 == 0
-
         def label(values: Mapping[str, int], gemm: Gemm = gemm, threads: Any = threads, path: Any = path) -> str:
             n = value_at(gemm.n, values)
             found = path(*(value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads)))
@@ -60,12 +56,16 @@ def wgmma_n8(plan: TilePlan) -> Iterator[Obligation]:
 
         at = gemm.n_at
         yield Obligation(
-            pointwise(whole, gemm.m, gemm.n, gemm.k, threads),
+            pointwise(whether(plan, _whole_columns, gemm), gemm.m, gemm.n, gemm.k, threads),
             at=at,
             label=label,
             parameter=parameter_of(at),
             related=(gemm.warps_at,),
         )
+
+
+def _whole_columns(path: GemmPath | GemmRefusal, _m: int, n: int, _k: int, _threads: int) -> bool:
+    return not isinstance(path, GemmPath) or path.instruction != "wgmma" or n // path.partition.n % 16 == 0
 
 
 @rule(
@@ -176,10 +176,6 @@ def reduced_rows(plan: TilePlan) -> Iterator[Obligation]:
 def _reducible(plan: TilePlan, kernel: KernelPlan, gemm: Gemm) -> Obligation:
     path, threads = path_of(plan, gemm), kernel.launch.threads
 
-    def fine(m: int, n: int, k: int, t: int) -> bool:
-        found = path(m, n, k, t)
-        return not isinstance(found, GemmPath) or accumulator_reduction_ok(found.partition.n, n // found.partition.n)
-
     def label(values: Mapping[str, int]) -> str:
         m, n, k, t = (value_at(size, values) for size in (gemm.m, gemm.n, gemm.k, threads))
         found = path(m, n, k, t)
@@ -189,9 +185,13 @@ def _reducible(plan: TilePlan, kernel: KernelPlan, gemm: Gemm) -> Obligation:
         )
 
     return Obligation(
-        pointwise(fine, gemm.m, gemm.n, gemm.k, threads),
+        pointwise(whether(plan, _row_reducible, gemm), gemm.m, gemm.n, gemm.k, threads),
         at=gemm.n_at,
         label=label,
         parameter=parameter_of(gemm.n_at),
         related=("tile.threads", "tile.policy"),
     )
+
+
+def _row_reducible(path: GemmPath | GemmRefusal, _m: int, n: int, _k: int, _threads: int) -> bool:
+    return not isinstance(path, GemmPath) or accumulator_reduction_ok(path.partition.n, n // path.partition.n)

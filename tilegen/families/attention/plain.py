@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tilegen.check.domain import domain_of
 from tilegen.expr import Size, add, ceil_div, multiply, symbol, to_text
 from tilegen.families.attention.combine import combine
@@ -35,6 +37,10 @@ from tilegen.plan.model import (
     Scope,
 )
 from tilegen.plan.pipeline import NONE, Specialisation, specialisation
+from tilegen.targets.facts import answer
+
+if TYPE_CHECKING:
+    from tilegen.targets import Target
 
 
 def plain(decode: Decode) -> tuple[KernelPlan, ...]:
@@ -117,7 +123,11 @@ def _rows_cross_warps(decode: Decode) -> bool:
     sizes = (decode.block_h, decode.block_n, decode.rotary, decode.tiles["threads"])
     if not all(isinstance(size, int) for size in sizes):
         return True
-    path = gemm_path(decode.target, *sizes, decode.tiles["policy"], decode.dtype, decode.accum, transpose_b=True)
+    return answer(decode.target, _crosses, *sizes, decode.tiles["policy"], decode.dtype, decode.accum)
+
+
+def _crosses(chip: Target, *product: Any) -> bool:
+    path = gemm_path(chip, *product, transpose_b=True)
     return isinstance(path, GemmRefusal) or path.partition.n > 1
 
 
