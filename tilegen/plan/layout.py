@@ -14,10 +14,10 @@ Source: PTX ISA, tensor swizzling modes and ldmatrix; tilelang src/layout/gemm_l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from tilegen.lowering.instruction import GemmPath, operand_continuity
-from tilegen.plan.instruction import path_of
+from tilegen.lowering.instruction import GemmPath, GemmRefusal, operand_continuity
+from tilegen.plan.instruction import asked_of_path
 from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
 
 if TYPE_CHECKING:
@@ -149,9 +149,10 @@ def _continuity(target: Target, kernel: KernelPlan, name: str, columns: int) -> 
 
 
 def _operand_width(target: Target, kernel: KernelPlan, gemm: Gemm, name: str, columns: int) -> int:
-    path = path_of(target, kernel, gemm)
-    if not isinstance(path, GemmPath):
-        return columns
     is_a = name == gemm.a
     transposed = gemm.transpose_a if is_a else gemm.transpose_b
-    return operand_continuity(path, "A" if is_a else "B", columns, transposed=transposed)
+    return asked_of_path(target, kernel, gemm, _continuous, "A" if is_a else "B", columns, transposed)
+
+
+def _continuous(path: GemmPath | GemmRefusal | None, operand: Literal["A", "B"], columns: int, transposed: bool) -> int:
+    return operand_continuity(path, operand, columns, transposed=transposed) if isinstance(path, GemmPath) else columns

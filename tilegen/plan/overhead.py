@@ -24,7 +24,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tilegen.expr import free_names
-from tilegen.lowering.instruction import GemmPath
+from tilegen.lowering.instruction import GemmPath, GemmRefusal
 from tilegen.lowering.registers import (
     ADDRESS_REGISTERS,
     COPY_BATCH,
@@ -36,7 +36,7 @@ from tilegen.lowering.registers import (
     mma_registers,
 )
 from tilegen.lowering.vector import shared_vector_bytes
-from tilegen.plan.instruction import path_of, whole
+from tilegen.plan.instruction import asked_of_path, whole
 from tilegen.plan.model import ITEMSIZE, Copy, Elementwise, Gemm, KernelPlan, LoopKind, Scope
 from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import fragment_registers
@@ -69,16 +69,21 @@ def beside_accumulators(plan: TilePlan, kernel: KernelPlan, number: Number = who
 def _product(plan: TilePlan, kernel: KernelPlan, number: Number) -> int | None:
     found = []
     for gemm, _ in kernel.find(Gemm):
-        path = path_of(plan.target, kernel, gemm, number)
-        m, n = number(gemm.m), number(gemm.n)
-        if not isinstance(path, GemmPath) or m is None or n is None:
+        sizes = number(gemm.m), number(gemm.n), (number(gemm.k) or 0) * ITEMSIZE[gemm.dtype]
+        held = asked_of_path(plan.target, kernel, gemm, _operands, *sizes, number=number)
+        if held is None:
             return None
-        if path.instruction == "wgmma":
-            found.append(WGMMA_OVERHEAD)
-        else:
-            depth = (number(gemm.k) or 0) * ITEMSIZE[gemm.dtype]
-            found.append(mma_registers(m // path.partition.m, n // path.partition.n, depth))
+        found.append(held)
     return max(found, default=None)
+
+
+def _operands(path: GemmPath | GemmRefusal | None, m: int | None, n: int | None, depth: int) -> int | None:
+    """Of one product, whose K is ``depth`` bytes of an operand."""
+    if not isinstance(path, GemmPath) or m is None or n is None:
+        return None
+    if path.instruction == "wgmma":
+        return WGMMA_OVERHEAD
+    return mma_registers(m // path.partition.m, n // path.partition.n, depth)
 
 
 def _copies(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:

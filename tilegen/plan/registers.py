@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilegen.expr import Condition, Size, add, all_of, at_most, ceil_div, maximum, multiply
-from tilegen.lowering.instruction import GemmPath
+from tilegen.lowering.instruction import GemmPath, GemmRefusal
 from tilegen.lowering.legal import align_up
 from tilegen.lowering.partition import WARP_M
 from tilegen.lowering.registers import (
@@ -20,14 +20,16 @@ from tilegen.lowering.registers import (
     register_budget,
     row_overhead,
 )
-from tilegen.plan.instruction import path_of, whole
+from tilegen.plan.instruction import asked_of_path, whole
 from tilegen.plan.model import Copy, Elementwise, Gemm, KernelPlan, Reduce, Scope
 from tilegen.plan.overhead import DIVIDES, Number, beside_accumulators
 from tilegen.plan.pipeline import producer_threads
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers
+from tilegen.targets.facts import answer
 
 if TYPE_CHECKING:
     from tilegen.plan.model import Buffer, TilePlan
+    from tilegen.targets import Target
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,19 @@ def _kept(plan: TilePlan, kernel: KernelPlan, name: str, number: Number) -> Size
         copy for copy, _ in kernel.find(Copy) if copy.src == name and kernel.buffer(copy.dst).scope is Scope.GLOBAL
     ]
     gemm = next(gemm for gemm, _ in kernel.find(Gemm) if gemm.acc == name)
-    path = path_of(plan.target, kernel, gemm, number)
-    if not stores or not isinstance(path, GemmPath) or path.instruction == "wgmma":
-        return held
-    m, there = number(gemm.m), number(kernel.buffer(stores[0].dst).shape[-2])
+    m, there = number(gemm.m), number(kernel.buffer(stores[0].dst).shape[-2]) if stores else None
     if m is None or there is None or number(stores[0].rows) != m or there >= m:
         return held
-    rows = m // path.partition.m
+    warps = asked_of_path(plan.target, kernel, gemm, _warps_along_m, number=number)
+    if not warps:
+        return held
+    rows = m // warps
     return ceil_div(multiply(held, min(align_up(there, WARP_M), rows)), rows)
+
+
+def _warps_along_m(path: GemmPath | GemmRefusal | None) -> int:
+    """0 where the instruction is not known, or is one of a whole warp group."""
+    return path.partition.m if isinstance(path, GemmPath) and path.instruction != "wgmma" else 0
 
 
 def _available(plan: TilePlan, kernel: KernelPlan, threads: int) -> int:
@@ -132,12 +139,15 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     if not fragments or not isinstance(threads, int) or not isinstance(blocks, int) or plan.target.kind != "cuda":
         return
     # More blocks than an SM can have are a hint that ptxas leaves aside.
-    launch = plan.target.launch
-    possible = threads * blocks <= launch.max_threads_per_sm and blocks <= launch.max_blocks_per_sm
-    available = launch_limit(plan.target, threads * (blocks if possible else 1))
+    available = launch_limit(plan.target, threads * (blocks if answer(plan.target, resident, threads, blocks) else 1))
     counts = {buffer.name: _row_registers(kernel, buffer) for buffer in fragments}
     beside = _beside_rows(kernel, rows[0] if rows else None, available)
     yield Demand(counts, beside, available, _converted(plan, kernel, rows[0], counts, beside) if rows else 0)
+
+
+def resident(chip: Target, threads: int, blocks: int) -> bool:
+    """Whether so many blocks, of so many threads each, can be on one SM at once."""
+    return threads * blocks <= chip.launch.max_threads_per_sm and blocks <= chip.launch.max_blocks_per_sm
 
 
 def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size], beside: int) -> Size:

@@ -14,13 +14,15 @@ from tilegen.expr import all_of, at_least, at_most, divides, free_names, multipl
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
 from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Scope
-from tilegen.plan.registers import accumulator_demands
+from tilegen.plan.registers import accumulator_demands, resident
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
+from tilegen.targets.facts import answer
 
 if TYPE_CHECKING:
-    from tilegen.expr import Size
+    from tilegen.expr import Condition, Size
     from tilegen.plan.model import TilePlan
+    from tilegen.targets import Target
 
 
 @rule(
@@ -163,18 +165,18 @@ def _resident(plan: TilePlan, kernel: KernelPlan, stages: int, registers: int) -
     today="ptxas leaves the wish aside, and takes as many registers as it likes",
 )
 def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
-    blocks, launch = plan.tiles.get("blocks_per_sm"), plan.target.launch
+    blocks = plan.tiles.get("blocks_per_sm")
     if blocks is None or plan.target.kind != "cuda":
         return
     for kernel in plan.kernels:
         threads = multiply(kernel.launch.threads, blocks)
         yield Obligation(
-            all_of(at_most(threads, launch.max_threads_per_sm), at_most(blocks, launch.max_blocks_per_sm)),
+            _together(plan.target, kernel.launch.threads, blocks),
             at="tile.blocks_per_sm",
             label=text_of(
                 lambda values, blocks, threads: (
                     f"{text_at(blocks, values)} blocks are {text_at(threads, values)} threads; an SM of {plan.target.name} "
-                    f"has {launch.max_threads_per_sm} threads and {launch.max_blocks_per_sm} blocks"
+                    f"has {plan.target.launch.max_threads_per_sm} threads and {plan.target.launch.max_blocks_per_sm} blocks"
                 ),
                 blocks,
                 threads,
@@ -182,6 +184,14 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
             parameter="blocks_per_sm",
             related=("tile.threads",),
         )
+
+
+def _together(chip: Target, threads: Size, blocks: Size) -> Condition:
+    """That so many blocks fit one SM. Where both are numbers, chips that they fit are alike in that."""
+    if isinstance(threads, int) and isinstance(blocks, int):
+        return answer(chip, resident, threads, blocks)
+    most = chip.launch
+    return all_of(at_most(multiply(threads, blocks), most.max_threads_per_sm), at_most(blocks, most.max_blocks_per_sm))
 
 
 @lru_cache(maxsize=4096)
