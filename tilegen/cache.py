@@ -51,6 +51,7 @@ def package_digest(parts: tuple[str, ...] = (), without: tuple[str, ...] = ()) -
     used by another. ``without``: packages inside them that are left out.
     """
     root = Path(__file__).parent
+    prefix = os.path.join(root, "")
     left_out = [str(root / part) for part in without]
     hasher = hashlib.sha256()
     for start in [root / part for part in parts] or [root]:
@@ -59,7 +60,7 @@ def package_digest(parts: tuple[str, ...] = (), without: tuple[str, ...] = ()) -
             for name in sorted(names):
                 if name.endswith((".py", ".jinja", ".toml")):
                     file = os.path.join(folder, name)
-                    hasher.update(os.path.relpath(file, root).encode())
-                    with open(file, "rb") as source:
+                    hasher.update(file[len(prefix) :].encode())
+                    with open(file, "rb", buffering=0) as source:
                         hasher.update(hashlib.sha256(source.read()).digest())
     return hasher.hexdigest()

@@ -12,6 +12,7 @@ from tests.check.thirty import write
 from tilegen.check.checker import plans, settle, settle_spec, tally
 from tilegen.check.result import Result
 from tilegen.check.rule import find_rule, rules
+from tilegen.plan.roles import in_roles
 from tilegen.spec import load
 from tilegen.targets import names
 from tilegen.targets import target as chip
@@ -119,3 +120,24 @@ def test_a_rule_that_fails_is_asked_of_every_chip_though_it_did_not_look(
     rule = find_rule("F19")
     assert rule is not None
     assert each["F19"] == len(list(plans(load(path))))
+
+
+def test_cases_with_one_tile_program_are_asked_once_what_does_not_hang_on_the_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that does not split the keys is the same for any number of splits."""
+    path = spec_file(tmp_path, "decode_0")
+    each = asked(monkeypatch, path)
+    spec = load(path)
+    programs = {(str(plan.dtypes), str(plan.kernels)) for whole in plans(spec) for plan in in_roles(whole)}
+    cases = {(str(plan.dtypes), str(plan.case)) for whole in plans(spec) for plan in in_roles(whole)}
+    assert len(programs) < len(cases)
+    assert each["D10"] == each["D8"] == len(programs)
+    assert each["H2"] == len(cases), "a condition decides what a claim over dims comes to"
+
+
+def test_a_product_that_no_chip_refuses_is_asked_about_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chips with different instructions are alike in what the rule asks of them."""
+    path = spec_file(tmp_path, "decode_0")
+    each = asked(monkeypatch, path)
+    assert each["D3"] == each["D4"] == each["D24"] == each["D10"]

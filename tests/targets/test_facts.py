@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
 
 from tilegen.targets import Target, names, target
-from tilegen.targets.facts import ByFacts, bare, watch
+from tilegen.targets.facts import ByFacts, answer, bare, watch
 
 READS: dict[str, Callable[[Target], Any]] = {
     "a value of a record": lambda chip: chip.launch.max_threads_per_sm,
@@ -71,3 +71,43 @@ def test_a_watched_chip_says_what_was_read() -> None:
     watched.facts.clear()
     assert shown.copy is not None
     assert watched.facts == {("copy",)}, "what was read before counts again"
+
+
+def shares_out(chip: Target, threads: int) -> bool:
+    return threads % chip.launch.warp_size == 0
+
+
+def test_what_is_asked_of_a_chip_is_one_fact_whatever_it_reads() -> None:
+    shown, watched = watch(target("sm_90a"))
+    assert answer(shown, shares_out, 128) is True
+    assert watched.facts == {(shares_out, (128,))}
+    assert answer(target("gfx942"), shares_out, 96) is False
+
+
+def test_chips_that_answer_alike_share_a_value_though_they_differ_in_what_decides() -> None:
+    asked: list[str] = []
+
+    def reckon(threads: int) -> Callable[[Target], bool]:
+        def reckoned(chip: Target) -> bool:
+            asked.append(bare(chip).name)
+            return answer(chip, shares_out, threads)
+
+        return reckoned
+
+    values: ByFacts[bool] = ByFacts()
+    assert all(values.of(128, target(name), reckon(128)) for name in names())
+    assert asked == [names()[0]]
+    found = {name: values.of(96, target(name), reckon(96)) for name in names()}
+    assert found == {name: 96 % target(name).launch.warp_size == 0 for name in names()}
+    assert len(asked) == 3, "waves have 64 threads"
+
+
+def test_all_that_a_chip_has_can_be_read_of_a_watched_one() -> None:
+    for name in names():
+        chip, (shown, _) = target(name), watch(target(name))
+        for field in fields(chip):
+            value, seen = getattr(chip, field.name), getattr(shown, field.name)
+            if is_dataclass(value):
+                assert all(getattr(seen, each.name) == getattr(value, each.name) for each in fields(value))
+            else:
+                assert seen == value

@@ -14,7 +14,7 @@ from tilegen.expr import all_of, at_least, at_most, divides, free_names, multipl
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
 from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Scope
-from tilegen.plan.registers import accumulator_demands, resident
+from tilegen.plan.registers import accumulator_demands
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
 from tilegen.targets.facts import answer
@@ -171,7 +171,7 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         threads = multiply(kernel.launch.threads, blocks)
         yield Obligation(
-            _together(plan.target, kernel.launch.threads, blocks),
+            answer(plan.target, _together, threads, blocks),
             at="tile.blocks_per_sm",
             label=text_of(
                 lambda values, blocks, threads: (
@@ -187,11 +187,8 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
 
 
 def _together(chip: Target, threads: Size, blocks: Size) -> Condition:
-    """That so many blocks fit one SM. Where both are numbers, chips that they fit are alike in that."""
-    if isinstance(threads, int) and isinstance(blocks, int):
-        return answer(chip, resident, threads, blocks)
-    most = chip.launch
-    return all_of(at_most(multiply(threads, blocks), most.max_threads_per_sm), at_most(blocks, most.max_blocks_per_sm))
+    """That so many blocks, with so many threads in all, can be on one SM."""
+    return all_of(at_most(threads, chip.launch.max_threads_per_sm), at_most(blocks, chip.launch.max_blocks_per_sm))
 
 
 @lru_cache(maxsize=4096)

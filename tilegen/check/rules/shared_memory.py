@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tilegen.check.claim import text_at, value_at
 from tilegen.check.rule import Obligation, rule, text_of
 from tilegen.expr import Condition, Size, at_most, free_names, to_text
-from tilegen.lowering.shared_memory import fits
 from tilegen.plan.model import KernelPlan, Loop, LoopKind, Scope
 from tilegen.plan.resources import shared_bytes, shared_group, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
@@ -33,7 +32,7 @@ def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
         dynamic, static = shared_bytes(kernel, plan.target), static_shared_bytes(kernel)
         at, *others = _deciding(kernel)
         yield Obligation(
-            _fits(plan.target, dynamic + static),
+            answer(plan.target, _fits, dynamic + static),
             at=at,
             label=text_of(lambda values, k: shared_arithmetic(plan, k, values), kernel),
             parameter=at.removeprefix("tile.") if at.startswith("tile.") else None,
@@ -42,9 +41,6 @@ def shared_memory_cap(plan: TilePlan) -> Iterator[Obligation]:
 
 
 def _fits(chip: Target, needed: Size) -> Condition:
-    """Where it is a number, chips that give a block enough are alike in that."""
-    if isinstance(needed, int):
-        return answer(chip, fits, needed)
     return at_most(needed, chip.shared_memory.per_block)
 
 
