@@ -96,7 +96,7 @@ def _signature(a, b, out):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@_runtime.custom_op("tilegen_ea0b10566a57::gemm_relu")
+@_runtime.custom_op("tilegen_c672aac53e0e::gemm_relu")
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _launch.direct(a, b, None)
 
@@ -115,7 +115,7 @@ def _backward(ctx, grad):
 _op.register_autograd(_backward, setup_context=_launching.remember)
 
 
-@_runtime.custom_op("tilegen_ea0b10566a57::gemm_relu_out", mutates_args=("out",))
+@_runtime.custom_op("tilegen_c672aac53e0e::gemm_relu_out", mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(a, b, out)
 
