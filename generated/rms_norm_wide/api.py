@@ -134,7 +134,8 @@ def warm_up(jobs=1, **dims):
 def use_libraries(folder=None, *, missing="jit"):
     """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
 
-    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`). So is a
+    `folder` without a manifest.
     """
     _kernels.use_libraries(folder, missing)
     _launch.forget()
