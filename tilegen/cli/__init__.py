@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -60,3 +62,6 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="tilegen", message="%(prog)s %(version)s")
 def main() -> None:
     """Kernel specs to proved, readable TileLang kernels with golden tests."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The name of a file need not be text: it is printed with escapes, as the standard error has it.
+        sys.stdout.reconfigure(errors="backslashreplace")
