@@ -238,17 +238,17 @@ def test_check_finishes_an_update_that_was_killed_half_way(
     assert [path.name for path in kernels.parent.iterdir()] == ["kernels"]
 
 
+@pytest.mark.parametrize("closed", ["out/a/b", "out", "."], ids=["inside", "the-folder", "above"])
 @pytest.mark.parametrize("change", [change_tree, replace_tree])
 def test_a_folder_that_may_not_be_changed_is_named_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, dict[str, bytes]], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path, dict[str, bytes]], None], closed: str
 ) -> None:
     """The old tree could not be removed after the exchange, and would lie beside the new one for ever."""
     replace_tree(tmp_path / "out", {"a/b/c.py": b"old"})
-    closed = str(tmp_path / "out" / "a" / "b")
-    monkeypatch.setattr(tree.os, "access", lambda path, _mode: str(path) != closed)
+    monkeypatch.setattr(tree.os, "access", lambda path, _mode: Path(path) != tmp_path / closed)
     with pytest.raises(PermissionError) as raised:
         change(tmp_path / "out", {"a/b/c.py": b"new"})
-    assert raised.value.filename == closed
+    assert raised.value.filename == str(tmp_path / closed)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert read_tree(tmp_path / "out") == {"a/b/c.py": b"old"}
 

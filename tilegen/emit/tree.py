@@ -79,9 +79,9 @@ def change_tree(destination: Path, changes: Mapping[str, bytes | None]) -> None:
 
 def _check_writable(destination: Path) -> None:
     """Raises PermissionError for a folder that cannot be changed: the old tree could not be removed in the end."""
-    for folder, _, _ in os.walk(destination):
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+    for folder in (destination.parent, *(folder for folder, _, _ in os.walk(destination))):
+        if os.path.exists(folder) and not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def _copy(old: Path, new: Path) -> None:
