@@ -78,10 +78,14 @@ def change_tree(destination: Path, changes: Mapping[str, bytes | None]) -> None:
 
 
 def _check_writable(destination: Path) -> None:
-    """Raises PermissionError for a folder that cannot be changed: the old tree could not be removed in the end."""
-    for folder in (destination.parent, *(folder for folder, _, _ in os.walk(destination))):
+    """Raises PermissionError for a folder that cannot be changed: the old tree could not be removed in the end. And
+    NotADirectoryError for what is no folder, such as a device, which would change its place with one.
+    """
+    if destination.exists() and not destination.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(destination))
+    for folder in (str(destination.parent), *(folder for folder, _, _ in os.walk(destination))):
         if os.path.exists(folder) and not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
 
 
 def _copy(old: Path, new: Path) -> None:
@@ -220,13 +224,20 @@ def _names(root: Path, skip: tuple[str, ...] = ()) -> set[str]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes one file through a temporary one beside it."""
+    """Writes one file through a temporary one beside it: a reader finds the old file or the new one. What is no file, such
+    as a device, is written to and stays.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        Path(name).chmod(0o644)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
