@@ -30,6 +30,11 @@ def view(name: str, id: str, folder: Path = ROOT / "specs") -> View:
     return next(entry for entry in model(name, folder).views if entry.id == id)
 
 
+def with_tiles(name: str, arch: str, **tiles: object) -> View:
+    """The first view on a chip with these tile values, whatever its number is."""
+    return next(e for e in model(name).views if e.arch == arch and tiles.items() <= e.plan.tiles.items())
+
+
 def main(view: View) -> tuple[SizedPlan, KernelPlan]:
     """The kernel of a view that has the most buffers, at the shape that it is drawn at."""
     return view.sized, max(view.plan.kernels, key=lambda kernel: len(kernel.buffers))
