@@ -172,7 +172,10 @@ def test_a_failing_spec_gets_a_page_that_says_why() -> None:
 def test_what_a_spec_does_not_have_is_told() -> None:
     for options, message in (
         ({"target": "sm_70"}, "gemm_relu has no target sm_70; it has sm_90a, sm_80"),
-        ({"case": 99}, f"gemm_relu has {len(cases(spec('gemm_relu'), 'sm_90a'))} cases on sm_90a, and no case 99"),
+        (
+            {"case": 99},
+            f"gemm_relu has {len(list(cases(spec('gemm_relu'), 'sm_90a')))} cases on sm_90a, and no case 99",
+        ),
         ({"dtype": "int8"}, "gemm_relu has no tensor of int8; it has bfloat16, float16"),
     ):
         with pytest.raises(NothingToShowError, match=re.escape(message)):
