@@ -73,12 +73,15 @@ def _product(plan: TilePlan, kernel: KernelPlan, number: Number) -> int | None:
         m, n = number(gemm.m), number(gemm.n)
         if not isinstance(path, GemmPath) or m is None or n is None:
             return None
-        if path.instruction == "wgmma":
-            found.append(WGMMA_OVERHEAD)
-        else:
-            depth = (number(gemm.k) or 0) * ITEMSIZE[gemm.dtype]
-            found.append(mma_registers(m // path.partition.m, n // path.partition.n, depth))
+        found.append(beside_product(path, gemm, m, n, number(gemm.k) or 0))
     return max(found, default=None)
+
+
+def beside_product(path: GemmPath, gemm: Gemm, m: int, n: int, k: int) -> int:
+    """Of one product of these sizes: what a WGMMA needs, or the operands of a K step and their addresses."""
+    if path.instruction == "wgmma":
+        return WGMMA_OVERHEAD
+    return mma_registers(m // path.partition.m, n // path.partition.n, k * ITEMSIZE[gemm.dtype])
 
 
 def _copies(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:
