@@ -15,15 +15,14 @@ from tilegen.interp import elementwise
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
+from tilegen.interp.integers import checked_division, checked_truncation, integer_operation
 from tilegen.interp.lanes import Affine, Code, as_scalar, combine_masks, constant, is_lane_array, own
 from tilegen.interp.number_formats import (
     Array,
     convert,
-    integer_range,
     is_float,
     is_integer,
     lanes,
-    out_of_integer_range,
 )
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _binary(compiler: Compiler, node: Any, site: Site) -> Code:
     if is_float(dtype):
         return folded(lambda frame: function(left.run(frame), right.run(frame)), dtype, left, right)
     if kind in ("Div", "Mod", "FloorDiv", "FloorMod"):
-        return folded(_checked_division(function, left, right, dtype, site), dtype, left, right)
+        return folded(checked_division(function, left, right, dtype, site), dtype, left, right)
     run = integer_operation(function, left, right, dtype, site, compiler.in_index)
     return folded(run, dtype, left, right, affine=_affine(kind, left, right))
 
@@ -110,71 +109,6 @@ def folded(run: Callable[[Frame], Any], dtype: str, *operands: Code, affine: Aff
         with np.errstate(all="ignore"):
             return constant(run(None), dtype)  # type: ignore[arg-type]
     return Code(run, dtype, affine=affine)
-
-
-def integer_operation(
-    function: elementwise.Function, left: Code, right: Code, dtype: str, site: Site, in_index: bool
-) -> Callable[[Frame], Any]:
-    low, high = (0, 1) if dtype == "bool" else integer_range(dtype)
-    unsigned64 = dtype == "uint64"
-
-    def run(frame: Frame) -> Any:
-        a, b = left.run(frame), right.run(frame)
-        if unsigned64:
-            a, b = _unsigned64(a), _unsigned64(b)
-        result = function(a, b)
-        if type(result) is int:
-            if low <= result <= high:
-                return result
-            return _overflow(frame, site, result, dtype, in_index)
-        if isinstance(result, np.ndarray) and result.dtype == np.int64 and result.size and dtype != "int64":
-            if int(result.max()) > high or int(result.min()) < low:
-                return _overflow(frame, site, result, dtype, in_index)
-            return result
-        return as_scalar(result)
-
-    return run
-
-
-def _unsigned64(value: Any) -> Any:
-    return value.astype(np.uint64) if isinstance(value, np.ndarray) else value
-
-
-def _overflow(frame: Frame | None, site: Site, result: Any, dtype: str, in_index: bool) -> Any:
-    """An integer that its dtype cannot hold: wrapped, but kept whole in an index, which TileLang widens by itself."""
-    if not in_index:
-        wrapped = convert(result, "int64", dtype)
-        return wrapped.astype(np.int64) if isinstance(wrapped, np.ndarray) else wrapped
-    if frame is not None:
-        low, high = integer_range(dtype)
-        worst = int(max(np.max(result), np.min(result), key=abs)) if isinstance(result, np.ndarray) else int(result)
-        frame.report(
-            "index-overflow",
-            site,
-            lambda: (
-                f"an index is {worst}, which {dtype} cannot hold ({low} to {high}): TileLang widens an index that it sees "
-                "whole, not one that goes through a variable; use T.int64 for it"
-            ),
-        )
-    return result
-
-
-def _checked_division(
-    function: elementwise.Function, left: Code, right: Code, dtype: str, site: Site
-) -> Callable[[Frame], Any]:
-    def run(frame: Frame) -> Any:
-        a, b = left.run(frame), right.run(frame)
-        zero = b == 0
-        if zero is True or (isinstance(zero, np.ndarray) and zero.any()):
-            if frame is None:
-                raise UnsupportedError(f"a constant is divided by zero in `{site.operation}`")
-            active = np.asarray(zero) if frame.mask is None else np.asarray(zero) & frame.mask
-            if active.any():
-                frame.report("division-by-zero", site, f"an {dtype} is divided by zero")
-            b = np.where(zero, 1, b) if isinstance(b, np.ndarray) else 1
-        return as_scalar(function(a, b))
-
-    return run
 
 
 def _comparison(compiler: Compiler, node: Any, site: Site) -> Code:
@@ -254,27 +188,13 @@ def _cast(compiler: Compiler, node: Any, site: Site) -> Code:
     if node.annotations:
         raise UnsupportedError(f"casts with a rounding mode are not modelled: `{render(node)}`")
     if is_float(source) and is_integer(target):
-        return folded(_checked_truncation(operand, target, site), target, operand)
+        return folded(checked_truncation(operand, target, site), target, operand)
 
     def run(frame: Frame) -> Any:
         return convert(operand.run(frame), source, target)
 
     keeps_lanes = is_integer(source) and is_integer(target)
     return folded(run, target, operand, affine=operand.affine if keeps_lanes else None)
-
-
-def _checked_truncation(operand: Code, target: str, site: Site) -> Callable[[Frame], Any]:
-    def run(frame: Frame) -> Any:
-        value = operand.run(frame)
-        if frame is not None and frame.block.diagnostics and out_of_integer_range(value, target):
-            shown = np.asarray(value, dtype=np.float64)
-            if frame.mask is not None:
-                shown = np.where(frame.mask, shown, 0.0)
-            if out_of_integer_range(shown, target):
-                frame.report("float-to-int", site, f"a float outside the range of {target} is converted to it")
-        return convert(value, operand.dtype, target)
-
-    return run
 
 
 def _let(compiler: Compiler, node: Any, site: Site) -> Code:

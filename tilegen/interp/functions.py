@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.interp import elementwise
-from tilegen.interp.expressions import element_access, folded, integer_operation, intrinsic, select
+from tilegen.interp.expressions import element_access, folded, intrinsic, select
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
+from tilegen.interp.integers import integer_operation
 from tilegen.interp.lanes import Code, as_scalar, constant
 from tilegen.interp.number_formats import storage_dtype
 
