@@ -6,6 +6,7 @@ import io
 import sys
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import click
 
@@ -43,6 +44,15 @@ class Commands(click.Group):
             return None
         command: click.Command = import_module(f"tilegen.cli.{name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.filename is None:  # a closed pipe, or no matter of files
+                raise
+            click.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            ctx.exit(1)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -36,7 +36,7 @@ def run(
     if not (check_only or dry_run):
         _check_out(out, files)
     key = stamp.key(files, only, targets, depth)
-    with no_traceback() as failed, locked(out):
+    with workers_die() as failed, locked(out):
         if stamp.is_current(key, out):
             click.echo(f"{out}: up to date")
             return 0
@@ -45,19 +45,16 @@ def run(
 
 
 @contextlib.contextmanager
-def no_traceback() -> Iterator[list[str]]:
-    """Says what the machine refused: a file, or a worker process. The list then holds the message."""
+def workers_die() -> Iterator[list[str]]:
+    """Says so where a worker process is killed. The list then holds the message."""
     from concurrent.futures.process import BrokenProcessPool
 
     failed: list[str] = []
     try:
         yield failed
-    except OSError as error:
-        failed.append(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except BrokenProcessPool:
         failed.append("a worker process was killed; where memory is short, --jobs 1 needs the least")
-    for message in failed:
-        click.echo(f"error: {message}", err=True)
+        click.echo(f"error: {failed[0]}", err=True)
 
 
 def _check_out(out: Path, files: list[Path]) -> None:

@@ -33,7 +33,7 @@ def compile_ahead(
         return 1
     counts: dict[str, int] = {}
     try:
-        with _build.no_traceback() as failed, _build.progress("compiling") as progress:
+        with _build.workers_die() as failed, _build.progress("compiling") as progress:
             counts = build_libraries(
                 [spec.kernel for spec in specs],
                 out,
