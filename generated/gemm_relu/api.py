@@ -96,13 +96,7 @@ def _signature(a, b, out):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@_runtime.custom_op("tilegen_ea0b10566a57::gemm_relu")
-def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return _launch.direct(a, b, None)
-
-
-@_op.register_fake
-def _(a, b):
+def _fake(a, b):
     return a.new_empty((*a.shape[:-1], b.shape[1]), dtype=a.dtype)
 
 
@@ -112,23 +106,21 @@ def _backward(ctx, grad):
     return _launching.differentiate(gemm_relu_eager, ctx, grad)
 
 
-_op.register_autograd(_backward, setup_context=_launching.remember)
+@_launching.custom_op("tilegen_c672aac53e0e::gemm_relu", _fake, _backward)
+def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return _launch.direct(a, b, None)
 
 
-@_runtime.custom_op("tilegen_ea0b10566a57::gemm_relu_out", mutates_args=("out",))
+@_launching.custom_op("tilegen_c672aac53e0e::gemm_relu_out", lambda *arguments: None, mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(a, b, out)
 
 
-@_op_out.register_fake
-def _(a, b, out):
-    return None
-
-
 def gemm_relu_kernel_source(M, N, K, dtype="float16", arch=None):
     """The CUDA source that TileLang makes for this shape. Needs no GPU if `arch` is given."""
-    arch = arch or _runtime.arch_of(torch.cuda.current_device())
-    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    arch, sm_count = _runtime.chip_of("gemm_relu_kernel_source", kernel.SM_COUNT, arch)
+    _runtime.check_choice("gemm_relu_kernel_source", "dtype", dtype, kernel.DTYPES)
+    _runtime.check_declared("gemm_relu_kernel_source", kernel.DOMAIN, M=M, N=N, K=K)
     tiles = kernel.tiles(arch, M, N, K, sm_count)
     return _runtime.kernel_source(kernel.build(arch, dtype, N, K, **tiles), arch)
 
@@ -137,6 +129,8 @@ def gemm_relu_latency(M, N, K, dtype="float16"):
     """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
     from .reference import random_inputs
 
+    _runtime.current_gpu("gemm_relu_latency")
+    _runtime.check_choice("gemm_relu_latency", "dtype", dtype, kernel.DTYPES)
     inputs = random_inputs(M, N, K, getattr(torch, dtype), device="cuda")
     return _runtime.latency_ms(lambda: gemm_relu(*inputs))
 
@@ -146,15 +140,17 @@ def warm_up(jobs=1, **dims):
 
     `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
     """
-    device = torch.cuda.current_device()
-    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    arch, sm_count = _runtime.current_chip("gemm_relu: warm_up", kernel.ARCHES)
+    _runtime.check_sizes("gemm_relu: warm_up", kernel.DOMAIN, dims)
+    keys = kernel.compile_keys(arch, sm_count, **dims)
     return _runtime.warm_up(_kernels, keys, jobs)
 
 
 def use_libraries(folder=None, *, missing="jit"):
     """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
 
-    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`). So is a
+    `folder` without a manifest.
     """
     _kernels.use_libraries(folder, missing)
     _launch.forget()

@@ -46,7 +46,7 @@ def test_fake_tensors_and_export_need_no_gpu():
         out = gemm_relu(*fakes)
         exported = torch.export.export(Calls(), fakes)
     assert (out.shape, out.device.type) == (reference(*inputs)[0].shape, "cuda")
-    assert any(node.target is torch.ops.tilegen_ea0b10566a57.gemm_relu.default for node in exported.graph.nodes)
+    assert any(node.target is api._op._opoverload for node in exported.graph.nodes)
 
 
 def gradients(call, inputs):
@@ -72,7 +72,8 @@ def kernel_by_torch(monkeypatch):
     def direct(*arguments):
         return gemm_relu_eager(*arguments[:-1], out=arguments[-1])
 
-    monkeypatch.setattr(api._launch, "direct", direct)
+    # The op calls the launch of the copy of this kernel that was imported first.
+    monkeypatch.setattr(api._op.calls.__globals__["_launch"], "direct", direct)
 
 
 def test_the_gradient_is_that_of_the_reference(kernel_by_torch):

@@ -56,6 +56,8 @@ class KernelCache:
         """Takes libraries from ``folder``; what it lacks is compiled (``missing="jit"``) or an error (``"error"``)."""
         if missing not in ("jit", "error"):
             raise ValueError(f'missing must be "jit" or "error", got {missing!r}')
+        if folder is not None and not (Path(folder) / "manifest.json").is_file():
+            raise LibraryError(f"{folder} holds no manifest.json: give a folder aot/ that `tilegen build --aot` wrote")
         with self._lock:
             self._libraries = Libraries(Path(__file__).parent / "aot" if folder is None else Path(folder))
             self._missing = missing
@@ -197,11 +199,17 @@ class Libraries:
                 raise LibraryError(
                     f"{self.folder} was compiled from another kernel.py: run `tilegen build --aot` again"
                 )
-            return {_index(entry["key"]): entry for entry in manifest["libraries"]}
+            return {_index(entry["key"]): _checked(entry) for entry in manifest["libraries"]}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LibraryError(f"{path} cannot be read ({error!r}): run `tilegen build --aot` again") from error
+
+
+def _checked(entry):
+    """An entry of a manifest that has all that :class:`Library` reads."""
+    entry["file"] + entry["sha256"], [PACKED[c_type] for _, _, c_type, _, _ in entry["parameters"]]
+    return entry
 
 
 def _index(key):

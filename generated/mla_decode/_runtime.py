@@ -6,9 +6,7 @@ This file is the same beside every kernel. It needs torch, and tilelang to compi
 import functools
 import importlib
 import math
-import sys
 import threading
-import types
 import warnings
 
 import torch
@@ -25,7 +23,7 @@ ARCH_OF_CAPABILITY = {
 
 
 class UnsupportedDeviceError(RuntimeError):
-    """The device is not one that the kernel was proved for."""
+    """There is no GPU, or it is not one that the kernel was proved for."""
 
 
 _arches = {}
@@ -46,26 +44,55 @@ def _read_arch(index):
     return ARCH_OF_CAPABILITY.get(capability, f"sm_{capability[0]}{capability[1]}")
 
 
-def custom_op(name, mutates_args=()):
-    """``torch.library.custom_op``, once in a process: a second copy of the kernel has the op of the first.
-
-    torch would register the op again by freeing the first one, which is still called: by the first copy, by compiled
-    functions, by exported programs. ``name`` holds a hash of the spec, so copies with one name compute the same.
-    """
-    known = sys.modules.setdefault("_tilegen_ops", types.ModuleType("_tilegen_ops")).__dict__
-
-    def register(function):
-        if name not in known:
-            known[name] = torch.library.custom_op(name, function, mutates_args=mutates_args)
-        return known[name]
-
-    return register
-
-
 @functools.cache
 def sm_count_of(index):
     """How many multiprocessors device ``index`` has."""
     return torch.cuda.get_device_properties(index).multi_processor_count
+
+
+def current_gpu(call):
+    """The index of the current device, for the public function ``call`` that has no tensor to tell it by.
+
+    Raises :class:`UnsupportedDeviceError` where torch has no GPU.
+    """
+    if torch.cuda.is_available():
+        return torch.cuda.current_device()
+    if torch.version.cuda is None and torch.version.hip is None:
+        lacks = f"torch {torch.__version__} was built without CUDA; install a build of torch with CUDA"
+    else:
+        lacks = "torch finds none; see that `nvidia-smi` lists one and that CUDA_VISIBLE_DEVICES does not hide it"
+    raise UnsupportedDeviceError(f"{call} needs a GPU, and {lacks}")
+
+
+def current_chip(call, arches):
+    """``(architecture, multiprocessors)`` of the current GPU. Raises :class:`UnsupportedDeviceError`."""
+    index = current_gpu(call)
+    return check_arch(call, torch.device("cuda", index), arches), sm_count_of(index)
+
+
+def chip_of(call, sm_counts, arch=None):
+    """The same of the chip to print a kernel for: ``arch``, which needs no GPU, or the current one.
+
+    ``sm_counts`` holds the chips that the kernel was proved for.
+    """
+    if arch is None and not torch.cuda.is_available():
+        chips = _either(sm_counts)
+        raise UnsupportedDeviceError(f"{call}: there is no GPU to print for; say for which chip: arch={chips}")
+    if arch is not None:
+        check_choice(call, "arch", arch, sm_counts)
+    if arch is None or (torch.cuda.is_available() and arch_of(torch.cuda.current_device()) == arch):
+        return current_chip(call, sm_counts)
+    return arch, sm_counts[arch]
+
+
+def check_choice(call, name, value, choices):
+    """Raises ValueError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{call}: {name} must be {_either(choices)}, got {value!r}")
+
+
+def _either(choices):
+    return " or ".join(repr(choice) for choice in choices)
 
 
 # What every call asks for; torch's public functions for it build objects around these.
@@ -125,6 +152,17 @@ def check_declared(op, domain, **dims):
         contains, words = domain[name]
         if not contains(value):
             raise ValueError(f"{op}: {name} = {value} is outside the domain that the tiling was proved for: {words}")
+
+
+def check_sizes(call, domain, dims):
+    """Raises unless ``dims`` maps dims of the domain to sizes within it."""
+    for name, sizes in dims.items():
+        if name not in domain:
+            raise TypeError(f"{call}: there is no dim {name}; there are {', '.join(domain)}")
+        if not isinstance(sizes, (list, tuple, range)):
+            raise TypeError(f"{call}: {name} must be a list of sizes, got {sizes!r}")
+        for size in sizes:
+            check_declared(call, domain, **{name: size})
 
 
 def kernel_source(prim_func, arch):

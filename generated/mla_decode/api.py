@@ -189,7 +189,15 @@ def _signature(q_nope, q_pe, kv, seq_lens, scale, num_split, out, return_lse):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@_runtime.custom_op("tilegen_0650cef1bcb6::mla_decode")
+def _fake(q_nope, q_pe, kv, seq_lens, scale, num_split):
+    return torch.empty_like(q_nope), _fake_lse(q_nope)
+
+
+def _fake_lse(q_nope, *others):
+    return q_nope.new_empty(q_nope.shape[:2], dtype=torch.float32)
+
+
+@_launching.custom_op("tilegen_0650cef1bcb6::mla_decode", _fake)
 def _op(
     q_nope: torch.Tensor,
     q_pe: torch.Tensor,
@@ -201,12 +209,7 @@ def _op(
     return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, None, True)
 
 
-@_op.register_fake
-def _(q_nope, q_pe, kv, seq_lens, scale, num_split):
-    return torch.empty_like(q_nope), q_nope.new_empty(q_nope.shape[:2], dtype=torch.float32)
-
-
-@_runtime.custom_op("tilegen_0650cef1bcb6::mla_decode_out", mutates_args=("out",))
+@_launching.custom_op("tilegen_0650cef1bcb6::mla_decode_out", _fake_lse, mutates_args=("out",))
 def _op_out(
     q_nope: torch.Tensor,
     q_pe: torch.Tensor,
@@ -219,15 +222,11 @@ def _op_out(
     return _launch.direct(q_nope, q_pe, kv, seq_lens, scale, num_split, out, True)[1]
 
 
-@_op_out.register_fake
-def _(q_nope, q_pe, kv, seq_lens, scale, num_split, out):
-    return q_nope.new_empty(q_nope.shape[:2], dtype=torch.float32)
-
-
 def mla_decode_kernel_source(B, H, S, D_nope=512, D_rope=64, dtype="float16", ragged=False, arch=None):
     """The CUDA source that TileLang makes for this shape, with lengths if `ragged`. Needs no GPU if `arch` is given."""
-    arch = arch or _runtime.arch_of(torch.cuda.current_device())
-    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    arch, sm_count = _runtime.chip_of("mla_decode_kernel_source", kernel.SM_COUNT, arch)
+    _runtime.check_choice("mla_decode_kernel_source", "dtype", dtype, kernel.DTYPES)
+    _runtime.check_declared("mla_decode_kernel_source", kernel.DOMAIN, B=B, H=H, S=S, D_nope=D_nope, D_rope=D_rope)
     tiles = kernel.tiles(arch, B, H, S, D_nope, D_rope, sm_count)
     by_rule = tiles.pop("num_split")
     starter = _STARTERS[tiles["schedule"]]((by_rule, B, S, H, tiles["BLOCK_H"], tiles["BLOCK_N"], sm_count), ragged)
@@ -238,6 +237,8 @@ def mla_decode_latency(B, H, S, D_nope=512, D_rope=64, dtype="float16"):
     """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
     from .reference import random_inputs
 
+    _runtime.current_gpu("mla_decode_latency")
+    _runtime.check_choice("mla_decode_latency", "dtype", dtype, kernel.DTYPES)
     inputs = random_inputs(B, H, S, D_nope, D_rope, getattr(torch, dtype), device="cuda")
     return _runtime.latency_ms(lambda: mla_decode(*inputs))
 
@@ -247,15 +248,17 @@ def warm_up(jobs=1, **dims):
 
     `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
     """
-    device = torch.cuda.current_device()
-    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    arch, sm_count = _runtime.current_chip("mla_decode: warm_up", kernel.ARCHES)
+    _runtime.check_sizes("mla_decode: warm_up", kernel.DOMAIN, dims)
+    keys = kernel.compile_keys(arch, sm_count, **dims)
     return _runtime.warm_up(_kernels, keys, jobs)
 
 
 def use_libraries(folder=None, *, missing="jit"):
     """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
 
-    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`). So is a
+    `folder` without a manifest.
     """
     _kernels.use_libraries(folder, missing)
     _launch.forget()

@@ -42,9 +42,11 @@ Budget on sm_90a, delayed, where H >= 64 and S <= 1024:
         shared    q_pe_shared  64 x 64 float16: 8,192 B
         shared    kv_shared    2 x 64 x 512 float16: 131,072 B
         shared    k_pe_shared  2 x 64 x 64 float16: 16,384 B
+        shared    strip_left   64 x 32 float16: 4,096 B
+        shared    strip_right  64 x 32 float16: 4,096 B
         shared    factor_shared 2 x 64 float32: 512 B
         shared    sum_shared   2 x 64 float32: 512 B
-        shared    total        222,208 B and 1,024 B for the barriers of 232,448 B: 1 block an SM
+        shared    total        230,400 B and 1,024 B for the barriers of 232,448 B: 1 block an SM
         registers q_pe_local   64 x 64 float16: 16 a thread
         registers scores       64 x 64 float32: 32 a thread
         registers p            64 x 64 float16: 16 a thread
@@ -60,9 +62,11 @@ Budget on sm_90a, delayed:
         shared    q_pe_shared  64 x 64 float16: 8,192 B
         shared    kv_shared    2 x 64 x 512 float16: 131,072 B
         shared    k_pe_shared  2 x 64 x 64 float16: 16,384 B
+        shared    strip_left   64 x 32 float16: 4,096 B
+        shared    strip_right  64 x 32 float16: 4,096 B
         shared    factor_shared 2 x 64 float32: 512 B
         shared    sum_shared   2 x 64 float32: 512 B
-        shared    total        222,208 B and 1,024 B for the barriers of 232,448 B: 1 block an SM
+        shared    total        230,400 B and 1,024 B for the barriers of 232,448 B: 1 block an SM
         registers q_pe_local   64 x 64 float16: 16 a thread
         registers scores       64 x 64 float32: 32 a thread
         registers p            64 x 64 float16: 16 a thread
@@ -367,7 +371,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
     """
     ragged, cut = split == "ragged", bool(split)
     B, S, slots, offsets, bounds = (T.dynamic(name) for name in ("B", "S", "slots", "offsets", "bounds"))
-    PIECE, LEFT, MIDDLE = 64, D_nope // 2, D_nope // 4
+    PIECE, STRIP, LEFT, MIDDLE = 64, 32, D_nope // 2, D_nope // 4
     RIGHT = D_nope - LEFT - MIDDLE
     PIECES = D_nope // PIECE
     LEFT_PIECES = LEFT // PIECE
@@ -445,6 +449,17 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
             )
         T.barrier_wait(kv_full[stage * FULL + PIECES], parity)
         T.wgmma_gemm(q_pe_local, k_pe_shared[stage, :, :], scores, transpose_B=True)
+
+    # QK of the first block of a sequence: that numbered `number` in its part, at `step`.
+    @T.macro
+    def first_scores(
+        q_shared, q_pe_shared, q_pe_local, kv_shared, k_pe_shared, scores, q_full, kv_full, number, step
+    ):
+        T.barrier_wait(q_full, number % 2)
+        T.copy(q_pe_shared, q_pe_local)
+        qk_left(q_shared, kv_shared, scores, kv_full, step % 2, step // 2 % 2)
+        qk_right(q_shared, q_pe_local, kv_shared, k_pe_shared, scores, kv_full, step % 2, step // 2 % 2)
+        T.wait_wgmma(0)
 
     @T.macro
     def softmax(scores, p, factor_shared, row_max, row_max_before, block_max, factor, log2_scale, stage):
@@ -534,12 +549,12 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
             advance(cursor, block_offset, key_blocks)
         T.wait_wgmma(0)
 
-    # The last sequence of a part, where all parts store at once, leaves by TMA through the queries' tile, in whole rows.
-    # Before that the tile already receives the next query, and registers are stored as they lie.
+    # Output leaves in whole rows, by TMA where the heads fill a block: that of the last sequence of a part through the
+    # queries' tile, which before that receives the next query, and so that of the others through strips.
     @T.macro
-    def store(acc, out, o_partial, q_shared, whole, last, batch, slot, head, column, width, group):
+    def store(acc, out, o_partial, q_shared, strip_shared, whole, last, batch, slot, head, column, width, group):
         if whole:
-            if H % BLOCK_H == 0 and last:
+            if H >= BLOCK_H and last:
                 T.copy(acc, q_shared[:, column : column + width])
                 T.fence_proxy_async()
                 T.sync_threads(group, 128)
@@ -548,9 +563,18 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                     out[batch, head : head + BLOCK_H, column : column + width],
                 )
             else:
-                for i, j in T.Parallel(BLOCK_H, width):
-                    if head + i < H:
-                        out[batch, head + i, column + j] = acc[i, j]
+                for strip in T.unroll(width // STRIP):
+                    T.sync_threads(group, 128)
+                    T.copy(acc[:, strip * STRIP : (strip + 1) * STRIP], strip_shared)
+                    T.fence_proxy_async()
+                    T.sync_threads(group, 128)
+                    first = column + strip * STRIP
+                    if H >= BLOCK_H:
+                        T.copy(strip_shared, out[batch, head : head + BLOCK_H, first : first + STRIP])
+                    else:
+                        for i, j in T.Parallel(BLOCK_H, STRIP):
+                            if head + i < H:
+                                out[batch, head + i, first + j] = strip_shared[i, j]
         elif cut:
             for i, j in T.Parallel(BLOCK_H, width):
                 if head + i < H:
@@ -578,6 +602,8 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
         q_pe_shared = T.alloc_shared((BLOCK_H, D_rope), dtype)
         kv_shared = T.alloc_shared((stages, BLOCK_N, D_nope), dtype)
         k_pe_shared = T.alloc_shared((stages, BLOCK_N, D_rope), dtype)
+        strip_left = T.alloc_shared((BLOCK_H, STRIP), dtype)
+        strip_right = T.alloc_shared((BLOCK_H, STRIP), dtype)
         factor_shared = T.alloc_shared((stages, BLOCK_H), "float32")
         sum_shared = T.alloc_shared((stages, BLOCK_H), "float32")
         q_pe_local = T.alloc_fragment((BLOCK_H, D_rope), dtype)
@@ -631,11 +657,9 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                 if steps > 1:
                     load_pieces(kv, kv_shared, kv_full, 1, cursor, 0, LEFT_PIECES)
                     advance(cursor, block_offset, key_blocks)
-                T.barrier_wait(q_full, 0)
-                T.copy(q_pe_shared, q_pe_local)
-                qk_left(q_shared, kv_shared, scores, kv_full, 0, 0)
-                qk_right(q_shared, q_pe_local, kv_shared, k_pe_shared, scores, kv_full, 0, 0)
-                T.wait_wgmma(0)
+                first_scores(
+                    q_shared, q_pe_shared, q_pe_local, kv_shared, k_pe_shared, scores, q_full, kv_full, 0, 0
+                )
                 T.named_barrier_arrive(QK_DONE, threads)
                 for batch in T.serial(first_batch, last_batch + 1):
                     base = block_offset[batch] if ragged else batch * key_blocks
@@ -687,24 +711,15 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         zero_tail(kv_shared, last_stage, 0, LEFT, rows, GROUP_0)
                     rescale_left(acc_left, factor, factor_shared, last_stage, thread)
                     T.wgmma_gemm(p, kv_shared[last_stage, :, :LEFT], acc_left)
+                    # While the next query is on its way, group 1 multiplies, and the output of this sequence leaves.
                     if batch < last_batch:
-                        T.barrier_wait(q_full, (batch + 1 - first_batch) % 2)
-                        T.copy(q_pe_shared, q_pe_local)
-                        next_scores(
-                            kv,
-                            block_offset,
-                            q_shared,
-                            q_pe_local,
-                            kv_shared,
-                            k_pe_shared,
-                            scores,
-                            kv_full,
-                            last_step,
-                            steps,
-                            cursor,
-                            key_blocks,
-                        )
+                        T.named_barrier_arrive(QK_DONE + 1 - last_stage, threads)
                     T.wait_wgmma(0)
+                    if batch < last_batch:
+                        if last_step + 2 < steps:
+                            T.sync_threads(GROUP_0, 128)
+                            load_pieces(kv, kv_shared, kv_full, last_stage, cursor, 0, LEFT_PIECES)
+                            advance(cursor, block_offset, key_blocks)
 
                     whole = last_step - first_step == end - base - 1 if cut else True
                     slot = 2 * part + T.if_then_else(batch > first_batch, 1, 0)
@@ -719,6 +734,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         out,
                         o_partial,
                         q_shared,
+                        strip_left,
                         whole,
                         batch == last_batch,
                         batch,
@@ -734,6 +750,19 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                                 lse[batch, head + i] = row_max[i] * LN_2
                             elif cut:
                                 lse_partial[slot, head + i] = row_max[i]
+                    if batch < last_batch:
+                        first_scores(
+                            q_shared,
+                            q_pe_shared,
+                            q_pe_local,
+                            kv_shared,
+                            k_pe_shared,
+                            scores,
+                            q_full,
+                            kv_full,
+                            batch + 1 - first_batch,
+                            last_step + 1,
+                        )
             else:
                 load_pieces(kv, kv_shared, kv_full, 0, cursor, LEFT_PIECES, PIECES)
                 load_rope(kv, k_pe_shared, kv_full, 0, cursor)
@@ -806,6 +835,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         out,
                         o_partial,
                         q_shared,
+                        strip_right,
                         whole,
                         batch == last_batch,
                         batch,
@@ -820,6 +850,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                         out,
                         o_partial,
                         q_shared,
+                        strip_right,
                         whole,
                         batch == last_batch,
                         batch,

@@ -1,10 +1,14 @@
-"""What stands between a call and its launch: the route it takes, the checks it need not repeat, and scratch memory.
+"""What stands between a call and its launch: the torch op, the route, the checks not repeated, and scratch memory.
 
 This file is the same beside every kernel. It needs torch, and nothing else.
 """
 
+import hashlib
 import math
+import sys
 import threading
+import types
+from pathlib import Path
 
 import torch
 
@@ -85,6 +89,46 @@ def check_no_grad(message, arguments):
     """Raises RuntimeError where autograd would silently lose a gradient."""
     if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
         raise RuntimeError(message)
+
+
+def custom_op(name, fake, backward=None, mutates_args=()):
+    """``torch.library.custom_op`` with all that belongs to it, registered once in a process.
+
+    A second copy of the kernel has the op of the first where it is the same to the byte, and else one of its own, whose
+    name ends with a digest of its files: so no call ends in another kernel's code. (torch would register the op again
+    by freeing the first one, which is still called: by the first copy, by compiled functions, by exported programs.)
+    """
+    known = sys.modules.setdefault("_tilegen_ops", types.ModuleType("_tilegen_ops")).__dict__
+    content = _content()
+
+    def register(function):
+        with known.setdefault("_lock", threading.Lock()):
+            first = known.get(name)
+            same = first is None or getattr(first, "content", None) == content
+            own = name if same else f"{name}_{content[:12]}"
+            if own not in known:
+                op = torch.library.custom_op(own, function, mutates_args=mutates_args)
+                op.register_fake(fake)
+                if backward is not None:
+                    op.register_autograd(backward, setup_context=remember)
+                op.content, op.calls = content, function
+                known[own] = op
+            return known[own]
+
+    return register
+
+
+def _content():
+    """sha256 of what decides how this copy computes: the Python files of its folder, and the libraries beside them."""
+    here = Path(__file__)
+    modules = sorted(here.parent.glob("*.py")) if here.stem == "_launching" else []
+    hasher = hashlib.sha256()
+    for file in (*(modules or [here]), here.parent / "aot" / "manifest.json"):
+        try:
+            hasher.update(file.read_bytes())
+        except OSError:  # there are no libraries; or this is a file of an archive, told from others by its place
+            hasher.update(b"" if file.suffix == ".json" else str(file).encode())
+    return hasher.hexdigest()
 
 
 def remember(ctx, inputs, output):

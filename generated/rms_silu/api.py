@@ -81,13 +81,7 @@ def _signature(x, gamma, out):
 _launch = _launching.Launcher(_prepare, _dispatch, _signature)
 
 
-@_runtime.custom_op("tilegen_3f41b019be31::rms_silu")
-def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
-    return _launch.direct(x, gamma, None)
-
-
-@_op.register_fake
-def _(x, gamma):
+def _fake(x, gamma):
     return torch.empty_like(x, dtype=x.dtype)
 
 
@@ -97,23 +91,21 @@ def _backward(ctx, grad):
     return _launching.differentiate(rms_silu_eager, ctx, grad)
 
 
-_op.register_autograd(_backward, setup_context=_launching.remember)
+@_launching.custom_op("tilegen_3f41b019be31::rms_silu", _fake, _backward)
+def _op(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    return _launch.direct(x, gamma, None)
 
 
-@_runtime.custom_op("tilegen_3f41b019be31::rms_silu_out", mutates_args=("out",))
+@_launching.custom_op("tilegen_3f41b019be31::rms_silu_out", lambda *arguments: None, mutates_args=("out",))
 def _op_out(x: torch.Tensor, gamma: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(x, gamma, out)
 
 
-@_op_out.register_fake
-def _(x, gamma, out):
-    return None
-
-
 def rms_silu_kernel_source(M, C, dtype="float16", arch=None):
     """The CUDA source that TileLang makes for this shape. Needs no GPU if `arch` is given."""
-    arch = arch or _runtime.arch_of(torch.cuda.current_device())
-    sm_count = _runtime.sm_count_of(torch.cuda.current_device()) if torch.cuda.is_available() else kernel.SM_COUNT[arch]
+    arch, sm_count = _runtime.chip_of("rms_silu_kernel_source", kernel.SM_COUNT, arch)
+    _runtime.check_choice("rms_silu_kernel_source", "dtype", dtype, kernel.DTYPES)
+    _runtime.check_declared("rms_silu_kernel_source", kernel.DOMAIN, M=M, C=C)
     tiles = kernel.tiles(arch, M, C, sm_count)
     return _runtime.kernel_source(kernel.build(arch, dtype, C, **tiles), arch)
 
@@ -122,6 +114,8 @@ def rms_silu_latency(M, C, dtype="float16"):
     """Median time of one call in milliseconds on the current GPU, with random inputs and a cold L2 cache."""
     from .reference import random_inputs
 
+    _runtime.current_gpu("rms_silu_latency")
+    _runtime.check_choice("rms_silu_latency", "dtype", dtype, kernel.DTYPES)
     inputs = random_inputs(M, C, getattr(torch, dtype), device="cuda")
     return _runtime.latency_ms(lambda: rms_silu(*inputs))
 
@@ -131,15 +125,17 @@ def warm_up(jobs=1, **dims):
 
     `dims` gives the sizes of some dims instead of the listed ones. With `jobs` above 1 as many processes compile.
     """
-    device = torch.cuda.current_device()
-    keys = kernel.compile_keys(_runtime.arch_of(device), _runtime.sm_count_of(device), **dims)
+    arch, sm_count = _runtime.current_chip("rms_silu: warm_up", kernel.ARCHES)
+    _runtime.check_sizes("rms_silu: warm_up", kernel.DOMAIN, dims)
+    keys = kernel.compile_keys(arch, sm_count, **dims)
     return _runtime.warm_up(_kernels, keys, jobs)
 
 
 def use_libraries(folder=None, *, missing="jit"):
     """Takes kernels compiled ahead from `folder`; from aot/ beside this file if None, as is done unasked.
 
-    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`).
+    A kernel that is not there is compiled by TileLang (`missing="jit"`), or an error (`missing="error"`). So is a
+    `folder` without a manifest.
     """
     _kernels.use_libraries(folder, missing)
     _launch.forget()

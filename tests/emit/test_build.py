@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tilegen.cli import main
+from tilegen.emit import artefacts
 from tilegen.emit.tree import read_tree
 
 ROOT = Path(__file__).parent.parent.parent
@@ -186,6 +187,47 @@ def test_misuse_is_one_clear_line_and_exit_code_2(project, monkeypatch, argument
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert says in result.output
+
+
+@pytest.mark.parametrize(
+    ("out", "says"),
+    [
+        (".", "specs/row_scale.toml lies in ., and a build removes from there"),
+        ("notes", "notes holds files and no manifest.json"),
+        ("pipe", "pipe is no folder"),
+    ],
+)
+def test_a_build_goes_nowhere_where_it_would_remove_what_is_not_its_own(project, monkeypatch, out, says):
+    (project / "notes").mkdir()
+    (project / "notes" / "mine.txt").write_text("mine")
+    os.mkfifo(project / "pipe")
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(main, ["build", "--out", out])
+    assert (result.exit_code, says in result.output) == (2, True), result.output
+    assert (project / "notes" / "mine.txt").read_text() == "mine"
+    assert (project / "pipe").is_fifo()
+    assert (project / "specs" / "row_scale.toml").exists()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kernels": []}', '{"kernels": {"row_scale": []}}'])
+def test_a_part_is_not_built_into_a_tree_whose_manifest_is_damaged(project, monkeypatch, text):
+    """The kernels that it leaves alone would be lost from it."""
+    (project / "generated" / "manifest.json").write_text(text)
+    before = read_tree(project / "generated")
+    monkeypatch.setattr("tilegen.emit.build._verify", lambda specs, *_: ({spec.kernel: [] for spec in specs}, {}))
+    monkeypatch.chdir(project)
+    result = CliRunner().invoke(main, ["build", "--only", "row_scale"], catch_exceptions=False)
+    assert (result.exit_code, "manifest.json is damaged: build all specs" in result.output) == (1, True), result.output
+    assert read_tree(project / "generated") == before
+
+
+@pytest.mark.parametrize("recorded", [b"{", b"[]", b'{"files": []}', b'{"files": {"kernel.py": "K"}, "lowering": [1]}'])
+def test_damaged_facts_are_recorded_anew(recorded):
+    kernel = "0" * 64
+    recorded = recorded.replace(b'"K"', f'"{kernel}", "x": ""'.encode()).replace(
+        b'"lowering"', f'"tilelang": "{artefacts.TILELANG_VERSION}", "lowering"'.encode()
+    )
+    assert artefacts._recorded_lowering(recorded, kernel) == {}
 
 
 @pytest.mark.slow

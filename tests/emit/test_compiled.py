@@ -145,6 +145,35 @@ def test_a_manifest_that_was_cut_is_no_traceback_of_json(compiled, tilelang, tmp
         cache.get(**KEY)
 
 
+WHOLE = {"key": KEY, "file": "x.so", "sha256": "", "parameters": [["x", "pointer", "CUdeviceptr", -1, -1]]}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {name: value for name, value in WHOLE.items() if name != "file"},
+        {name: value for name, value in WHOLE.items() if name != "sha256"},
+        {**WHOLE, "file": None},
+        {**WHOLE, "parameters": [["x", "pointer"]]},
+        {**WHOLE, "parameters": [["x", "pointer", "__int128", -1, -1]]},
+    ],
+    ids=["no-file", "no-hash", "null", "short-parameter", "unknown-type"],
+)
+def test_an_entry_of_another_version_is_refused_when_the_manifest_is_read(compiled, tilelang, tmp_path, entry):
+    write_manifest(tmp_path, [entry])
+    cache = compiled.KernelCache(build)
+    cache.use_libraries(missing="error")
+    with pytest.raises(compiled.LibraryError, match=r"manifest.json cannot be read .*run `tilegen build --aot` again"):
+        cache.get(**KEY)
+
+
+def test_a_folder_without_libraries_is_refused_when_it_is_named(compiled, tilelang, tmp_path):
+    cache = compiled.KernelCache(build)
+    with pytest.raises(compiled.LibraryError, match=r"nowhere holds no manifest\.json: give a folder aot/"):
+        cache.use_libraries(tmp_path / "nowhere")
+    cache.use_libraries(write_manifest(tmp_path))
+
+
 @pytest.mark.parametrize("library", ["no ELF file", "another"])
 def test_a_library_that_is_none_of_a_kernel_is_refused(compiled, tilelang, tmp_path, library):
     """Whole by its hash, but of another machine, or without the launcher's functions."""

@@ -5,13 +5,15 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tilegen.aot import compile
 from tilegen.cli import main
-from tilegen.emit import libraries
+from tilegen.emit import build, libraries
 from tilegen.emit.libraries import LibrariesError, build_libraries
 from tilegen.emit.tree import read_tree, replace_tree
 
@@ -88,6 +90,53 @@ def test_a_key_that_fails_leaves_what_was_there(generated):
     with pytest.raises(LibrariesError, match="scale sm_80/float16-N13-3: TileLang cannot lower it"):
         build_libraries(["scale"], generated, ["sm_80"], dims={"N": [64, 13]})
     assert {path: path.read_bytes() for path in (generated / "scale/aot").rglob("*") if path.is_file()} == before
+
+
+def test_a_kernel_that_lacks_the_target_is_left_alone(generated):
+    build_libraries(["scale"], generated, ["sm_80"])
+    before = {path: path.read_bytes() for path in (generated / "scale/aot").rglob("*") if path.is_file()}
+    assert build_libraries(["scale"], generated, ["sm_86"]) == {"scale": 0}
+    assert {path: path.read_bytes() for path in (generated / "scale/aot").rglob("*") if path.is_file()} == before
+    assert build_libraries(["scale"], generated, ["sm_86", "sm_90a"]) == {"scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (PermissionError(13, "Permission denied", "generated"), "error: generated: Permission denied"),
+        (BrokenProcessPool(), "error: a worker process was killed; where memory is short, --jobs 1 needs the least"),
+    ],
+)
+@pytest.mark.parametrize("aot", [False, True], ids=["build", "aot"])
+def test_what_the_machine_refuses_is_no_traceback(tmp_path, monkeypatch, raised, said, aot):
+    def refused(*_arguments, **_options):
+        raise raised
+
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "row_scale.toml").write_text(SPEC)
+    monkeypatch.chdir(tmp_path)
+    if aot:
+        monkeypatch.setattr("tilegen.cli._build.run", lambda *_arguments: 0)
+        monkeypatch.setattr("tilegen.verify.ptxas.nvcc", lambda: "nvcc")
+    monkeypatch.setattr(libraries if aot else build, "build_libraries" if aot else "build", refused)
+    result = CliRunner().invoke(main, ["build", *(["--aot", "sm_80"] if aot else [])], catch_exceptions=False)
+    assert (result.exit_code, said in result.output) == (1, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (subprocess.TimeoutExpired("nvcc", 900), "nvcc did not finish in 900 seconds"),
+        (FileNotFoundError(2, "No such file or directory"), "nvcc cannot be run"),
+    ],
+)
+def test_a_compiler_that_hangs_or_is_gone_is_an_error_of_its_key(tmp_path, monkeypatch, raised, said):
+    def refused(*_arguments, **_options):
+        raise raised
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    with pytest.raises(compile.CompileError, match=said):
+        compile._run(["/usr/bin/nvcc", "x.cu"], tmp_path)
 
 
 def test_a_later_build_carries_the_libraries_of_the_kernels_that_it_keeps(generated):

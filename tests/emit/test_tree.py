@@ -1,9 +1,11 @@
 """A tree is replaced whole: whatever fails on the way leaves the old one."""
 
+import os
+
 import pytest
 
 from tilegen.emit import tree
-from tilegen.emit.tree import read_tree, replace_tree, write_file
+from tilegen.emit.tree import change_tree, read_tree, replace_tree, write_file
 
 OLD = {"a.txt": b"old", "sub/b.txt": b"old"}
 NEW = {"a.txt": b"new", "sub/c.txt": b"new"}
@@ -56,6 +58,31 @@ def test_a_file_is_written_through_a_temporary_one(tmp_path):
     write_file(tmp_path / "sub" / "f", b"two")
     assert (tmp_path / "sub" / "f").read_bytes() == b"two"
     assert [path.name for path in (tmp_path / "sub").iterdir()] == ["f"]
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path):
+    """A device, for one: another file in its place would be found by every process."""
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_file(tmp_path / "pipe", b"text")
+        assert os.read(reader, 9) == b"text"
+    finally:
+        os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("change", [replace_tree, change_tree])
+def test_what_is_no_folder_is_never_exchanged_with_one(tmp_path, change):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("mine")
+    for name in ("pipe", "file"):
+        with pytest.raises(NotADirectoryError) as raised:
+            change(tmp_path / name, NEW)
+        assert raised.value.filename == str(tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "file").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "file"}
 
 
 def test_caches_of_python_and_pytest_are_no_part_of_a_tree(tmp_path):

@@ -32,6 +32,20 @@ scale = "(D_nope + D_rope) ** -0.5"
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("heads", [48, 80])
+def test_delayed_lowers_as_planned_where_the_heads_do_not_fill_a_block(heads):
+    text = (
+        SPEC.replace("ARCH", "sm_90a").replace("[16]", f"[{heads}]").replace("[dims]", 'schedule = "delayed"\n\n[dims]')
+    )
+    spec = load_bytes(f"{text}[tile]\nBLOCK_H = 64\n".encode(), "mla.toml")
+    parameters, source = factory_parameters(spec), render(spec).files["kernel.py"]
+    for instance in list(instances(spec, "sm_90a"))[:1]:
+        key = compile_key(instance, parameters)
+        [observed] = observe(source, instruction_patterns(), [key], "sm_90a", with_ptxas=False)
+        assert disagreements(expected(instance), observed) == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_86", "sm_89", "sm_100a", "sm_120a", "gfx942"])
 def test_derived_tiles_pass_the_checks_and_lower_as_planned(arch):
     spec = load_bytes(SPEC.replace("ARCH", arch).encode(), "mla.toml")

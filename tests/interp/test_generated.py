@@ -149,6 +149,20 @@ def test_whole_and_cut_batches_of_equal_lengths_give_the_same_on_schedule_delaye
     golden.assert_close(lse, expected_lse, lse_tolerance, "lse")
 
 
+@pytest.mark.parametrize("H", [48, 80, 128])
+def test_sequences_of_one_part_follow_one_another_whether_or_not_the_heads_fill_a_block(on_cpu, H):
+    _, api, references, golden = on_cpu("mla_decode", "sm_90a")
+    inputs = references.random_inputs(B=3, H=H, S=130, D_nope=512, D_rope=64, dtype=torch.float16, seed=5)
+    tiles = {"BLOCK_H": 64, "BLOCK_N": 64, "threads": 256, "stages": 2, "split": False}
+    run = InterpretedKernel(api.kernel.build("sm_90a", "float16", H, 512, 64, "delayed", **tiles))
+    out, lse = torch.full_like(inputs[0], torch.nan), torch.full((3, H), torch.nan)
+    key_blocks = 3
+    run(*inputs, out, lse, 576**-0.5 * api.kernel.LOG2_E, 1, 3 * key_blocks)
+    expected, tolerance, expected_lse, lse_tolerance = references.reference(*inputs)
+    golden.assert_close(out, expected, tolerance, "mla_decode")
+    golden.assert_close(lse, expected_lse, lse_tolerance, "lse")
+
+
 @pytest.mark.parametrize("seq_lens", [[150, 0, 70], [64, 64, 64]])
 def test_lengths_give_the_right_numbers_on_schedule_delayed(on_cpu, seq_lens):
     _, api, references, golden = on_cpu("mla_decode", "sm_90a")

@@ -91,11 +91,63 @@ def test_a_folder_without_a_repository_is_misuse(tmp_path: Path, monkeypatch: py
         revisions(None, None)
 
 
-def test_a_repository_without_a_commit_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arguments", [(), ("main",), ("main...",), ("HEAD", "HEAD")])
+def test_a_repository_without_a_commit_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
     history.git(tmp_path, "init", "--quiet")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RevisionError, match="no commit yet"):
-        revisions(None, None)
+    result = run(*arguments)
+    assert (result.exit_code, "no commit yet" in result.stderr) == (2, True)
+
+
+def test_an_empty_revision_is_not_taken_for_head(repository: Path) -> None:
+    """A variable of a CI job that is not set."""
+    assert (run("").exit_code, run("main", "").exit_code) == (2, 2)
+
+
+@pytest.fixture(params=["bare", "folder-of-git", "hook"])
+def without_working_tree(
+    request: pytest.FixtureRequest, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = tmp_path / "bare.git"
+    history.git(repository, "clone", "--quiet", "--bare", str(repository), str(bare))
+    monkeypatch.chdir(repository / ".git" if request.param == "folder-of-git" else bare)
+    if request.param == "hook":
+        monkeypatch.setenv("GIT_DIR", ".")
+
+
+@pytest.mark.usefixtures("without_working_tree")
+def test_two_revisions_are_compared_where_there_is_no_working_tree() -> None:
+    assert run("main~1", "main").stdout == run("main~1..main").stdout
+    assert "1 kernel renamed" in last_line("start", "main")
+    for arguments in ((), ("main",)):
+        result = run(*arguments)
+        assert (result.exit_code, "no working tree here" in result.stderr) == (2, True)
+
+
+def test_a_shallow_clone_says_how_to_get_what_it_lacks(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.git(repository, "clone", "--quiet", "--depth", "1", repository.as_uri(), str(tmp_path / "shallow"))
+    monkeypatch.chdir(tmp_path / "shallow")
+    assert last_line() == "HEAD → working tree: no kernel changed of 1"
+    for arguments in (("HEAD~1",), ("start",), ("HEAD~1...HEAD",)):
+        result = run(*arguments)
+        assert (result.exit_code, "git fetch --unshallow" in result.stderr) == (2, True)
+
+
+def test_a_detached_worktree_is_compared_like_any_other(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.git(repository, "worktree", "add", "--quiet", "--detach", str(tmp_path / "detached"), "start")
+    monkeypatch.chdir(tmp_path / "detached")
+    try:
+        assert last_line().startswith("HEAD → working tree: no kernel changed")
+        (tmp_path / "detached" / history.NORM_PATH).unlink()
+        assert "norm_silu  removed" in run().stdout
+    finally:
+        history.git(repository, "worktree", "remove", "--force", str(tmp_path / "detached"))
 
 
 def test_a_merge_is_compared_with_either_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

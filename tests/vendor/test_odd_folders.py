@@ -11,57 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.vendor.conftest import GEMM, ROW, Project
+from tests.vendor.conftest import GEMM, Upstream
 from tilegen.cli import main
-from tilegen.emit.tree import read_tree, replace_tree
-
-
-class Upstream(Project):
-    """A project of printed kernels, without lowering facts or golden numbers; commands run in this process."""
-
-    def __init__(self, folder: Path, **specs: str) -> None:
-        super().__init__(folder)
-        (folder / "specs").mkdir(parents=True)
-        for name, text in specs.items():
-            (folder / "specs" / f"{name}.toml").write_text(text)
-        self.build()
-
-    def build(self) -> None:
-        replace_tree(self.generated, self._printed())
-
-    def vendor(self, *arguments: object, code: int = 0) -> str:
-        before = Path.cwd()
-        os.chdir(self.folder)
-        try:
-            result = CliRunner().invoke(main, ["vendor", *map(str, arguments)], catch_exceptions=False)
-        finally:
-            os.chdir(before)
-        assert result.exit_code == code, result.output
-        return result.output
-
-    def grown(self) -> None:
-        self.upgrade("BLOCK_M = 16", "BLOCK_M = 32", lowered=False)
-
-
-@pytest.fixture(scope="module")
-def _printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Upstream(tmp_path_factory.mktemp("up") / "project", row_scale=ROW, small_gemm=GEMM).folder
-
-
-@pytest.fixture
-def upstream(_printed: Path, tmp_path: Path) -> Upstream:
-    shutil.copytree(_printed, tmp_path / "project")
-    found = Upstream.__new__(Upstream)
-    Project.__init__(found, tmp_path / "project")
-    return found
-
-
-@pytest.fixture
-def kernels(upstream: Upstream, tmp_path: Path) -> Path:
-    """A folder with `row_scale`."""
-    folder = tmp_path / "engine" / "kernels"
-    upstream.vendor(folder, "--kernels", "row_scale")
-    return folder
+from tilegen.emit.tree import read_tree
 
 
 def crlf(path: Path) -> None:

@@ -19,9 +19,11 @@ class CompileError(Exception):
 
 
 def compile_keys(source: str, arch: str, dims: Mapping[str, list[int]]) -> list[dict[str, Any]]:
-    """The compile keys of a kernel file on ``arch``, limited to the ``dims`` that it has."""
+    """The compile keys of a kernel file on ``arch``, limited to the ``dims`` that it has; none on a target that it lacks."""
     with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
         kernel = import_kernel(Path(folder), source)
+        if arch not in kernel.SM_COUNT:
+            return []
         known = {name: values for name, values in dims.items() if name in kernel.DOMAIN}
         found: list[dict[str, Any]] = kernel.compile_keys(arch, kernel.SM_COUNT[arch], **known)
     return found
@@ -132,8 +134,14 @@ def _readable(command: list[str]) -> str:
 def _run(command: list[str], folder: Path) -> None:
     import subprocess
 
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    name = Path(command[0]).name
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise CompileError(f"{name} did not finish in {TIMEOUT_SECONDS} seconds") from None
+    except OSError as error:
+        raise CompileError(f"{name} cannot be run ({error.strerror})") from None
     if done.returncode:
         output = done.stderr + done.stdout
         errors = [line.strip() for line in output.splitlines() if "error" in line.lower()]
-        raise CompileError(f"{Path(command[0]).name} failed: {(errors or output.strip().splitlines() or ['?'])[0]}")
+        raise CompileError(f"{name} failed: {(errors or output.strip().splitlines() or ['?'])[0]}")

@@ -14,12 +14,9 @@ from tilegen.check.rules.shared_memory import shared_arithmetic
 from tilegen.expr import to_text
 from tilegen.lowering.instruction import GemmPath
 from tilegen.lowering.partition import POLICIES, WARP_M, Policy
-from tilegen.lowering.registers import (
-    WGMMA_OVERHEAD,
-    mma_registers,
-    register_budget,
-)
-from tilegen.plan.model import ITEMSIZE, Buffer, Copy, Gemm, KernelPlan, Scope
+from tilegen.lowering.registers import register_budget
+from tilegen.plan.model import Buffer, Copy, Gemm, KernelPlan, Scope
+from tilegen.plan.overhead import beside_product
 from tilegen.plan.registers import row_demands
 from tilegen.plan.resources import REGISTER_BYTES, fragment_registers, shared_bytes
 
@@ -132,10 +129,7 @@ def _overhead(plan: TilePlan, product: Product, threads: int) -> int | None:
     found = path_of(plan, gemm)(product.rows, product.columns, gemm.k, threads)
     if not isinstance(found, GemmPath):
         return None
-    if found.instruction == "wgmma":
-        return WGMMA_OVERHEAD
-    depth = gemm.k * ITEMSIZE[gemm.dtype]
-    return mma_registers(product.rows // found.partition.m, product.columns // found.partition.n, depth)
+    return beside_product(found, gemm.dtype, product.rows, product.columns, gemm.k)
 
 
 def _count(number: int, noun: str) -> str:

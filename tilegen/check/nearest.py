@@ -243,11 +243,14 @@ class _Search:
 
     def _question(self, values: Mapping[str, int]) -> tuple[Hashable, ...]:
         """All that decides what is broken with some values."""
-        case = self.result.case
-        kept = tuple((name, index) for name, index in case.chosen.items() if name not in values)
         own = self.result.rule
         rule = "" if own.severity in (Severity.ERROR, Severity.SLOW) else own.id
-        return tuple(sorted(values.items())), kept, case.winner, tuple(self._sharing(values or self.names)), rule
+        kept = tuple(self._kept(values).items())
+        return tuple(sorted(values.items())), kept, self.result.case.winner, tuple(self._sharing(values)), rule
+
+    def _kept(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The rule that was chosen for each parameter that is not among ``values``."""
+        return {name: index for name, index in self.result.case.chosen.items() if name not in values}
 
     def _forbidden(self, broken: Iterable[tuple[str, Severity]], left: frozenset[str]) -> bool:
         """Whether values that break this are no offer. ``left`` are the errors that may stay."""
@@ -255,8 +258,8 @@ class _Search:
 
     def _plans(self, values: Mapping[str, int]) -> Iterator[tuple[TilePlan, Domain]]:
         """Every plan that ``values`` give in the place of the finding's own, with the domain that it holds in."""
-        kept = {name: index for name, index in self.result.case.chosen.items() if name not in values}
-        for arch in self._sharing(values or self.names):
+        kept = self._kept(values)
+        for arch in self._sharing(values):
             for case in cases(self.spec, arch, values):
                 if case.winner != self.result.case.winner or any(
                     case.chosen.get(name, index) != index for name, index in kept.items()
@@ -269,9 +272,10 @@ class _Search:
                     for plan in in_roles(plan_of(self.spec, arch, dtypes, case)):
                         yield plan, region
 
-    def _sharing(self, parameters: Iterable[str]) -> list[str]:
-        """The targets that have the parameters from where this one has them."""
-        own = {target.arch for target in self.spec.targets if any(name in target.tile for name in parameters)}
+    def _sharing(self, values: Mapping[str, int]) -> list[str]:
+        """The targets that have the parameters of ``values``, or of the finding, from where this one has them."""
+        names = values or self.names
+        own = {target.arch for target in self.spec.targets if any(name in target.tile for name in names)}
         arch = self.result.arch
         return [arch] if arch in own else [target.arch for target in self.spec.targets if target.arch not in own]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import click
 
@@ -42,6 +45,15 @@ class Commands(click.Group):
         command: click.Command = import_module(f"tilegen.cli.{name}").command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.filename is None:  # a closed pipe, or no matter of files
+                raise
+            click.echo(f"error: {error.filename}: {error.strerror}", err=True)
+            ctx.exit(1)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -60,3 +72,6 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="tilegen", message="%(prog)s %(version)s")
 def main() -> None:
     """Kernel specs to proved, readable TileLang kernels with golden tests."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # The name of a file need not be text: it is printed with escapes, as the standard error has it.
+        sys.stdout.reconfigure(errors="backslashreplace")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilegen.emit import stamp
+from tilegen.emit.content import MANIFEST
 from tilegen.spec.find import is_spec
 
 if TYPE_CHECKING:
@@ -32,12 +33,44 @@ def run(
     from tilegen.emit.tree import locked
 
     files = spec_files(paths)
+    if not (check_only or dry_run):
+        _check_out(out, files)
     key = stamp.key(files, only, targets, depth)
-    with locked(out):
+    with workers_die() as failed, locked(out):
         if stamp.is_current(key, out):
             click.echo(f"{out}: up to date")
             return 0
         return _build(files, out, check_only, dry_run, only, targets, jobs, depth, key)
+    return int(bool(failed))
+
+
+@contextlib.contextmanager
+def workers_die() -> Iterator[list[str]]:
+    """Says so where a worker process is killed. The list then holds the message."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    failed: list[str] = []
+    try:
+        yield failed
+    except BrokenProcessPool:
+        failed.append("a worker process was killed; where memory is short, --jobs 1 needs the least")
+        click.echo(f"error: {failed[0]}", err=True)
+
+
+def _check_out(out: Path, files: list[Path]) -> None:
+    """Raises ``click.UsageError`` for what is no place for a tree: a build removes there what it did not write."""
+    from tilegen.emit.tree import names_in
+
+    if out.exists() and not out.is_dir():
+        raise click.UsageError(f"{out} is no folder")
+    inside = [str(file) for file in files if file.resolve().is_relative_to(out.resolve())]
+    if inside:
+        raise click.UsageError(f"{inside[0]} lies in {out}, and a build removes from there what it did not write")
+    if not (out / MANIFEST).exists() and names_in(out):
+        raise click.UsageError(
+            f"{out} holds files and no {MANIFEST}, so it is no tree of tilegen's, of which a build removes what it did not "
+            "write: name a folder of its own"
+        )
 
 
 def spec_files(paths: tuple[Path, ...]) -> list[Path]:

@@ -31,8 +31,9 @@ def compile_ahead(
     if nvcc() is None:
         click.echo("error: there is no nvcc on PATH or below CUDA_HOME; --aot compiles with it", err=True)
         return 1
+    counts: dict[str, int] = {}
     try:
-        with _build.progress("compiling") as progress:
+        with _build.workers_die() as failed, _build.progress("compiling") as progress:
             counts = build_libraries(
                 [spec.kernel for spec in specs],
                 out,
@@ -44,11 +45,15 @@ def compile_ahead(
     except LibrariesError as error:
         click.echo(f"error: {error}", err=True)
         return 1
-    for kernel, count in counts.items():
-        click.echo(
-            f"{out / kernel / 'aot'}: {count} {'library' if count == 1 else 'libraries'} for {', '.join(arches)}"
-        )
-    return 0
+    for spec in specs:
+        has = [arch for arch in arches if arch in {target.arch for target in spec.targets}]
+        count = counts.get(spec.kernel, 0)
+        if count:
+            noun = "library" if count == 1 else "libraries"
+            click.echo(f"{out / spec.kernel / 'aot'}: {count} {noun} for {', '.join(has)}")
+        elif not failed:
+            click.echo(f"{spec.kernel} has none of these targets: no libraries")
+    return int(bool(failed))
 
 
 def _sizes(dims: tuple[str, ...], specs: list[Any]) -> dict[str, list[int]]:

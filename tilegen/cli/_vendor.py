@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,10 +33,14 @@ def add(dest: Path, kernels: tuple[str, ...], targets: tuple[str, ...], single_f
 
 
 def check(dest: Path, origin: Path | None, form: str) -> int:
+    from tilegen.emit.tree import interrupted, locked
     from tilegen.vendor.drift import drift
 
     found = []
     with _failing() as failed:
+        if interrupted(dest):
+            with locked(dest):
+                pass  # whoever takes the lock finishes the change
         lock = _lock(dest)
         source = _origin(dest, lock, origin)
         found = drift(dest, lock, source)
@@ -63,7 +68,7 @@ def update(dest: Path, origin: Path | None) -> int:
         words = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         click.echo(f"{dest}: {words or 'no file differs'}" if changed else f"{dest}: up to date")
         if plan.conflicts:
-            click.echo("resolve the marked lines, then run `tilegen vendor DEST --accept`", err=True)
+            click.echo("settle what is in conflict, then run `tilegen vendor DEST --accept`", err=True)
         return int(bool(plan.conflicts))
     return int(bool(failed))
 
@@ -131,7 +136,7 @@ def _origin(dest: Path, lock: Lock, origin: Path | None) -> Source | None:
     """The generated tree: the one given, else the one that the lock names; None where that is not here."""
     if origin is not None:
         return _source(origin)
-    known = dest / lock.origin
+    known = Path(os.path.normpath(dest.resolve() / lock.origin))
     return _source(known) if lock.origin and (known / "manifest.json").exists() else None
 
 

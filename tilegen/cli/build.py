@@ -57,7 +57,7 @@ def command(
     """
     from tilegen.cli._build import run
 
-    arches = tuple(word.strip() for word in (aot or "").split(",") if word.strip())
+    arches = tuple(dict.fromkeys(word.strip() for word in (aot or "").split(",") if word.strip()))
     if aot is not None and not arches:
         raise click.UsageError("--aot names the targets to compile for, such as sm_90a,sm_80")
     if (dims or aot) and (check_only or dry_run):

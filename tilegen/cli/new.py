@@ -23,6 +23,7 @@ def command(family: str, name: str, output: Path | None, force: bool) -> None:
 
     A family with several variants takes FAMILY/VARIANT.
     """
+    from tilegen.emit.tree import write_file
     from tilegen.spec import load_bytes
     from tilegen.spec.names import kernel_problem
     from tilegen.spec.starter import starter
@@ -38,8 +39,7 @@ def command(family: str, name: str, output: Path | None, force: bool) -> None:
         return
     if output.exists() and not force:
         raise click.BadParameter(f"{output} is there already; --force overwrites it", param_hint="--output")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(text, encoding="utf-8")
+    write_file(output, text.encode())
 
 
 def _section(family: str) -> tuple[str, str | None, FamilySection]:

@@ -42,7 +42,7 @@ def command(
         names = tuple(dict.fromkeys(kernels)) or source.kernels
         for kernel in names:
             source.kernel(kernel, chosen)
-        files = tree(source, names, chosen, name, version or default_version(source, names))
+        files = tree(source, names, chosen, name, default_version(source, names) if version is None else version)
         filename, content = wheel(files)
         write_file(out / filename, content)
     except (PackageError, SourceError) as error:

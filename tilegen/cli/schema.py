@@ -17,10 +17,11 @@ def command(output: Path | None) -> None:
 
     Save it with `-o` and name it in the first line of a spec: `#:schema ./tilegen.schema.json`.
     """
+    from tilegen.emit.tree import write_file
     from tilegen.spec.schema import schema
 
     text = json.dumps(schema(), indent=2) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_file(output, text.encode())

@@ -88,11 +88,11 @@ def _recorded_lowering(recorded: bytes | None, kernel_sha256: str) -> dict[str, 
     """The lowering entries on disk by name, where they belong to the same kernel source."""
     try:
         facts = json.loads(recorded or b"{}")
-    except ValueError:
+        if facts.get("files", {}).get("kernel.py") != kernel_sha256 or facts.get("tilelang") != TILELANG_VERSION:
+            return {}
+        return {entry["name"]: dict(entry) for entry in facts["lowering"]}
+    except (ValueError, KeyError, TypeError, AttributeError):  # damaged: they are recorded anew
         return {}
-    if facts.get("files", {}).get("kernel.py") != kernel_sha256 or facts.get("tilelang") != TILELANG_VERSION:
-        return {}
-    return {entry["name"]: entry for entry in facts["lowering"]}
 
 
 def _resources(entry: Verified, known: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tilegen.check.checker import check
-from tilegen.emit.artefacts import compile_key, kernel_folder, manifest, manifest_entry
+from tilegen.emit.artefacts import StaleFactsError, compile_key, kernel_folder, manifest, manifest_entry
 from tilegen.emit.content import MANIFEST
 from tilegen.emit.rendering import Rendering, render
 from tilegen.emit.tree import read_tree, replace_tree
@@ -210,10 +210,15 @@ def _tree(
     folders: dict[str, dict[str, bytes]] = {}
     entries: dict[str, dict[str, Any]] = {}
     if partial and MANIFEST in old:
-        known = json.loads(old[MANIFEST])["kernels"]
-        for kernel, entry in known.items():
-            folders[kernel] = {name: old[f"{kernel}/{name}"] for name in entry["files"] if f"{kernel}/{name}" in old}
-            entries[kernel] = {key: value for key, value in entry.items() if key != "files"}
+        try:
+            known = json.loads(old[MANIFEST])["kernels"]
+            for kernel, entry in known.items():
+                folders[kernel] = {
+                    name: old[f"{kernel}/{name}"] for name in entry["files"] if f"{kernel}/{name}" in old
+                }
+                entries[kernel] = {key: value for key, value in entry.items() if key != "files"}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise StaleFactsError(f"{MANIFEST} is damaged: build all specs, so that it is written anew") from None
     for spec in specs:
         folders[spec.kernel] = kernel_folder(
             spec,

@@ -49,6 +49,7 @@ def build_libraries(
     progress: Callable[[str, int], None] = lambda _message, _total: None,
 ) -> dict[str, int]:
     """Compiles the kernels of a generated tree for ``arches`` and writes ``aot/`` beside each; how many libraries each has.
+    A kernel with none of the targets has none, and is left alone.
 
     ``dims`` gives the sizes of some dims instead of the listed ones. Raises :class:`LibrariesError`.
     """
@@ -77,6 +78,8 @@ def build_libraries(
     with locked(generated):
         for kernel in kernels:
             own = [(job, found[id(job)]) for job in jobs if job.kernel == kernel]
+            if not own:
+                continue
             replace_tree(generated / kernel / LIBRARIES, _folder(sources[kernel], own))
     return {kernel: sum(job.kernel == kernel for job in jobs) for kernel in kernels}
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 RENAME_EXCHANGE = 2
@@ -52,6 +53,7 @@ def locked(destination: Path) -> Iterator[None]:
 def replace_tree(destination: Path, files: Mapping[str, bytes]) -> None:
     """Makes ``destination`` hold exactly ``files`` (relative path to content), and the libraries of kernels that it keeps."""
     destination = destination.resolve()
+    _check_writable(destination)
     with _staging(destination) as staging:
         for name, content in sorted(files.items()):
             _write(staging / name, content)
@@ -62,9 +64,10 @@ def replace_tree(destination: Path, files: Mapping[str, bytes]) -> None:
 def change_tree(destination: Path, changes: Mapping[str, bytes | None]) -> None:
     """Writes, or where the content is None removes, some files of ``destination``; everything else in it stays."""
     destination = destination.resolve()
+    _check_writable(destination)
     with _staging(destination) as staging:
         if destination.exists():
-            shutil.copytree(destination, staging, symlinks=True, dirs_exist_ok=True)
+            _copy(destination, staging)
         for name, content in sorted(changes.items()):
             if content is None:
                 _remove(staging, name)
@@ -74,13 +77,37 @@ def change_tree(destination: Path, changes: Mapping[str, bytes | None]) -> None:
         _swap(staging, destination)
 
 
+def _check_writable(destination: Path) -> None:
+    """Raises PermissionError for a folder that cannot be changed: the old tree could not be removed in the end. And
+    NotADirectoryError for what is no folder, such as a device, which would change its place with one.
+    """
+    if destination.exists() and not destination.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(destination))
+    for folder in (str(destination.parent), *(folder for folder, _, _ in os.walk(destination))):
+        if os.path.exists(folder) and not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+
+
+def _copy(old: Path, new: Path) -> None:
+    try:
+        shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True)
+    except shutil.Error as error:  # of many files: the first tells enough
+        path, _, why = error.args[0][0]
+        raise OSError(errno.EIO, why, path) from None
+
+
+def interrupted(destination: Path) -> bool:
+    """Whether a committed change was not finished: the next to hold the lock finishes it."""
+    return _journal(destination.resolve()).exists()
+
+
 def recover(destination: Path) -> None:
     """Finishes a committed change that was interrupted, and removes what an uncommitted one left. Needs the lock."""
     destination = destination.resolve()
     journal = _journal(destination)
     if journal.exists():
         _move_into_place(journal, destination)
-    for left in destination.parent.glob(f".{destination.name}.tilegen-*"):
+    for left in destination.parent.glob(f".{glob.escape(destination.name)}.tilegen-*"):
         shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
 
 
@@ -124,12 +151,20 @@ def _carry_libraries(old: Path, new: Path) -> None:
 def _swap(staging: Path, destination: Path) -> None:
     if not destination.exists():
         staging.rename(destination)
-    elif not _exchange(staging, destination):
+    elif _is_worked_in(destination) or not _exchange(staging, destination):
         journal = _journal(destination)
         fresh = journal.with_name(journal.name + "-new")
         _write(fresh, json.dumps({"staging": staging.name, "files": sorted(_names(staging))}).encode())
         fresh.replace(journal)
         _move_into_place(journal, destination)
+
+
+def _is_worked_in(destination: Path) -> bool:
+    """Whether this process, and so the shell that called it, is in the folder: it would find itself in a removed one."""
+    try:
+        return Path.cwd().is_relative_to(destination)
+    except OSError:
+        return False
 
 
 def _exchange(first: Path, second: Path) -> bool:
@@ -165,8 +200,18 @@ def _move_into_place(journal: Path, destination: Path) -> None:
 
 
 def read_tree(root: Path, skip: tuple[str, ...] = NO_PART) -> dict[str, bytes]:
-    """Every file under ``root`` by relative path; an empty mapping if there is no such folder. A link to nothing is no file."""
-    return {name: (root / name).read_bytes() for name in sorted(_names(root, skip)) if (root / name).exists()}
+    """Every file under ``root`` by relative path; an empty mapping if there is no such folder."""
+    return read_files(root, sorted(_names(root, skip)))
+
+
+def read_files(root: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Those of the files ``names`` that are there. A folder, a pipe or a link to nothing is no file."""
+    return {name: (root / name).read_bytes() for name in names if (root / name).is_file()}
+
+
+def names_in(root: Path) -> set[str]:
+    """What lies under ``root`` by relative path: files and whatever else is no folder, but links to nothing."""
+    return {name for name in _names(root, NO_PART) if (root / name).exists()}
 
 
 def _names(root: Path, skip: tuple[str, ...] = ()) -> set[str]:
@@ -179,13 +224,20 @@ def _names(root: Path, skip: tuple[str, ...] = ()) -> set[str]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Writes one file through a temporary one beside it."""
+    """Writes one file through a temporary one beside it: a reader finds the old file or the new one. What is no file, such
+    as a device, is written to and stays.
+    """
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        Path(name).chmod(0o644)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

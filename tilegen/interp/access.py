@@ -16,7 +16,8 @@ import numpy as np
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks
-from tilegen.interp.memory import Key, LocalStorage, Storage
+from tilegen.interp.local_memory import LocalStorage
+from tilegen.interp.memory import Key, Storage
 from tilegen.interp.number_formats import Array
 from tilegen.interp.thread_order import threads_of_lanes
 

@@ -23,11 +23,12 @@ from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
 from tilegen.interp.loading import to_prim_func
-from tilegen.interp.memory import Storage, Watch
+from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, is_float
 from tilegen.interp.program import Kernel, Program, compile_program
 from tilegen.interp.races import AccessLog
 from tilegen.interp.thread_order import ThreadOrder, new_epoch
+from tilegen.interp.watch import Watch
 
 
 @dataclass(frozen=True)

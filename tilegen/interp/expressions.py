@@ -15,16 +15,14 @@ from tilegen.interp import elementwise
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
+from tilegen.interp.integers import checked_division, checked_truncation, integer_operation
 from tilegen.interp.lanes import Affine, Code, as_scalar, combine_masks, constant, is_lane_array, own
 from tilegen.interp.number_formats import (
     Array,
     convert,
-    integer_range,
     is_float,
     is_integer,
     lanes,
-    out_of_integer_range,
-    storage_dtype,
 )
 
 if TYPE_CHECKING:
@@ -82,11 +80,11 @@ def _binary(compiler: Compiler, node: Any, site: Site) -> Code:
     dtype = str(node.dtype)
     function = elementwise.binary(kind, dtype)
     if is_float(dtype):
-        return _folded(lambda frame: function(left.run(frame), right.run(frame)), dtype, left, right)
+        return folded(lambda frame: function(left.run(frame), right.run(frame)), dtype, left, right)
     if kind in ("Div", "Mod", "FloorDiv", "FloorMod"):
-        return _folded(_checked_division(function, left, right, dtype, site), dtype, left, right)
-    run = _integer_operation(function, left, right, dtype, site, compiler.in_index)
-    return _folded(run, dtype, left, right, affine=_affine(kind, left, right))
+        return folded(checked_division(function, left, right, dtype, site), dtype, left, right)
+    run = integer_operation(function, left, right, dtype, site, compiler.in_index)
+    return folded(run, dtype, left, right, affine=_affine(kind, left, right))
 
 
 def _affine(kind: str, left: Code, right: Code) -> Affine | None:
@@ -105,7 +103,7 @@ def _affine(kind: str, left: Code, right: Code) -> Affine | None:
     return None
 
 
-def _folded(run: Callable[[Frame], Any], dtype: str, *operands: Code, affine: Affine | None = None) -> Code:
+def folded(run: Callable[[Frame], Any], dtype: str, *operands: Code, affine: Affine | None = None) -> Code:
     """Code whose value is computed now if all operands are constants."""
     if all(operand.const is not None for operand in operands):
         with np.errstate(all="ignore"):
@@ -113,75 +111,10 @@ def _folded(run: Callable[[Frame], Any], dtype: str, *operands: Code, affine: Af
     return Code(run, dtype, affine=affine)
 
 
-def _integer_operation(
-    function: elementwise.Function, left: Code, right: Code, dtype: str, site: Site, in_index: bool
-) -> Callable[[Frame], Any]:
-    low, high = (0, 1) if dtype == "bool" else integer_range(dtype)
-    unsigned64 = dtype == "uint64"
-
-    def run(frame: Frame) -> Any:
-        a, b = left.run(frame), right.run(frame)
-        if unsigned64:
-            a, b = _unsigned64(a), _unsigned64(b)
-        result = function(a, b)
-        if type(result) is int:
-            if low <= result <= high:
-                return result
-            return _overflow(frame, site, result, dtype, in_index)
-        if isinstance(result, np.ndarray) and result.dtype == np.int64 and result.size and dtype != "int64":
-            if int(result.max()) > high or int(result.min()) < low:
-                return _overflow(frame, site, result, dtype, in_index)
-            return result
-        return as_scalar(result)
-
-    return run
-
-
-def _unsigned64(value: Any) -> Any:
-    return value.astype(np.uint64) if isinstance(value, np.ndarray) else value
-
-
-def _overflow(frame: Frame | None, site: Site, result: Any, dtype: str, in_index: bool) -> Any:
-    """An integer that its dtype cannot hold: wrapped, but kept whole in an index, which TileLang widens by itself."""
-    if not in_index:
-        wrapped = convert(result, "int64", dtype)
-        return wrapped.astype(np.int64) if isinstance(wrapped, np.ndarray) else wrapped
-    if frame is not None:
-        low, high = integer_range(dtype)
-        worst = int(max(np.max(result), np.min(result), key=abs)) if isinstance(result, np.ndarray) else int(result)
-        frame.report(
-            "index-overflow",
-            site,
-            lambda: (
-                f"an index is {worst}, which {dtype} cannot hold ({low} to {high}): TileLang widens an index that it sees "
-                "whole, not one that goes through a variable; use T.int64 for it"
-            ),
-        )
-    return result
-
-
-def _checked_division(
-    function: elementwise.Function, left: Code, right: Code, dtype: str, site: Site
-) -> Callable[[Frame], Any]:
-    def run(frame: Frame) -> Any:
-        a, b = left.run(frame), right.run(frame)
-        zero = b == 0
-        if zero is True or (isinstance(zero, np.ndarray) and zero.any()):
-            if frame is None:
-                raise UnsupportedError(f"a constant is divided by zero in `{site.operation}`")
-            active = np.asarray(zero) if frame.mask is None else np.asarray(zero) & frame.mask
-            if active.any():
-                frame.report("division-by-zero", site, f"an {dtype} is divided by zero")
-            b = np.where(zero, 1, b) if isinstance(b, np.ndarray) else 1
-        return as_scalar(function(a, b))
-
-    return run
-
-
 def _comparison(compiler: Compiler, node: Any, site: Site) -> Code:
     left, right = compiler.expression(node.a, site), compiler.expression(node.b, site)
     function = elementwise.COMPARISONS[type(node).__name__]
-    return _folded(lambda frame: as_scalar(function(left.run(frame), right.run(frame))), "bool", left, right)
+    return folded(lambda frame: as_scalar(function(left.run(frame), right.run(frame))), "bool", left, right)
 
 
 def _masked(frame: Frame, code: Code, active: Array) -> Any:
@@ -203,7 +136,7 @@ def _and(compiler: Compiler, node: Any, site: Site) -> Code:
             return as_scalar(right.run(frame)) if first else False
         return first & _masked(frame, right, first)
 
-    return _folded(run, "bool", left, right)
+    return folded(run, "bool", left, right)
 
 
 def _or(compiler: Compiler, node: Any, site: Site) -> Code:
@@ -215,12 +148,12 @@ def _or(compiler: Compiler, node: Any, site: Site) -> Code:
             return True if first else as_scalar(right.run(frame))
         return first | _masked(frame, right, ~first)
 
-    return _folded(run, "bool", left, right)
+    return folded(run, "bool", left, right)
 
 
 def _not(compiler: Compiler, node: Any, site: Site) -> Code:
     operand = compiler.expression(node.a, site)
-    return _folded(lambda frame: as_scalar(np.logical_not(operand.run(frame))), "bool", operand)
+    return folded(lambda frame: as_scalar(np.logical_not(operand.run(frame))), "bool", operand)
 
 
 def select(condition: Code, chosen: Code, other: Code, dtype: str) -> Code:
@@ -255,27 +188,13 @@ def _cast(compiler: Compiler, node: Any, site: Site) -> Code:
     if node.annotations:
         raise UnsupportedError(f"casts with a rounding mode are not modelled: `{render(node)}`")
     if is_float(source) and is_integer(target):
-        return _folded(_checked_truncation(operand, target, site), target, operand)
+        return folded(checked_truncation(operand, target, site), target, operand)
 
     def run(frame: Frame) -> Any:
         return convert(operand.run(frame), source, target)
 
     keeps_lanes = is_integer(source) and is_integer(target)
-    return _folded(run, target, operand, affine=operand.affine if keeps_lanes else None)
-
-
-def _checked_truncation(operand: Code, target: str, site: Site) -> Callable[[Frame], Any]:
-    def run(frame: Frame) -> Any:
-        value = operand.run(frame)
-        if frame is not None and frame.block.diagnostics and out_of_integer_range(value, target):
-            shown = np.asarray(value, dtype=np.float64)
-            if frame.mask is not None:
-                shown = np.where(frame.mask, shown, 0.0)
-            if out_of_integer_range(shown, target):
-                frame.report("float-to-int", site, f"a float outside the range of {target} is converted to it")
-        return convert(value, operand.dtype, target)
-
-    return run
+    return folded(run, target, operand, affine=operand.affine if keeps_lanes else None)
 
 
 def _let(compiler: Compiler, node: Any, site: Site) -> Code:
@@ -324,8 +243,8 @@ def _float_function(compiler: Compiler, node: Any, site: Site, name: str) -> Cod
     function = elementwise.in_format(elementwise.FLOAT_FUNCTIONS[name], dtype)
     if len(operands) == 1:
         operand = operands[0]
-        return _folded(lambda frame: function(operand.run(frame)), dtype, operand)
-    return _folded(lambda frame: function(*(operand.run(frame) for operand in operands)), dtype, *operands)
+        return folded(lambda frame: function(operand.run(frame)), dtype, operand)
+    return folded(lambda frame: function(*(operand.run(frame) for operand in operands)), dtype, *operands)
 
 
 def element_access(compiler: Compiler, node: Any, site: Site) -> ElementAccess:
@@ -336,127 +255,6 @@ def element_access(compiler: Compiler, node: Any, site: Site) -> ElementAccess:
         raise UnsupportedError(f"the pointer `{render(node)}` in `{site.operation}` names no buffer element")
     access: ElementAccess = compiler.element(node.buffer, node.indices, site)
     return access
-
-
-@intrinsic("tirx.if_then_else")
-def _if_then_else(compiler: Compiler, node: Any, site: Site) -> Code:
-    condition, chosen, other = (compiler.expression(argument, site) for argument in node.args)
-    return select(condition, chosen, other, str(node.dtype))
-
-
-@intrinsic("tirx.likely", "tirx.tvm_thread_invariant")
-def _transparent(compiler: Compiler, node: Any, site: Site) -> Code:
-    return compiler.expression(node.args[0], site)
-
-
-@intrinsic("tl.__ldg")
-def _read_only_load(compiler: Compiler, node: Any, site: Site) -> Code:
-    return Code(element_access(compiler, node.args[0], site).load, str(node.dtype))
-
-
-@intrinsic("tl.infinity")
-def _infinity(compiler: Compiler, node: Any, site: Site) -> Code:
-    return constant(storage_dtype(str(node.dtype)).type(np.inf), str(node.dtype))
-
-
-@intrinsic("tl.clamp")
-def _clamp(compiler: Compiler, node: Any, site: Site) -> Code:
-    value, low, high = (compiler.expression(argument, site) for argument in node.args)
-    dtype = str(node.dtype)
-
-    def run(frame: Frame) -> Any:
-        return np.minimum(np.maximum(value.run(frame), low.run(frame)), high.run(frame))
-
-    return Code(run, dtype)
-
-
-@intrinsic("tirx.isnan", "tirx.isinf", "tirx.isfinite")
-def _predicate(compiler: Compiler, node: Any, site: Site) -> Code:
-    function = elementwise.PREDICATES[node.op.name.rsplit(".", 1)[-1]]
-    operand = compiler.expression(node.args[0], site)
-    return Code(lambda frame: as_scalar(function(operand.run(frame))), "bool")
-
-
-@intrinsic(*(f"tl.{name}" for name in elementwise.ROUNDED_FUNCTIONS))
-def _rounded(compiler: Compiler, node: Any, site: Site) -> Code:
-    name = node.op.name.rsplit(".", 1)[-1]
-    arguments = list(node.args)
-    if type(arguments[-1]).__name__ == "StringImm":
-        mode = str(arguments.pop().value)
-        if mode != "rn":
-            raise UnsupportedError(f"rounding mode {mode!r} is not modelled: `{render(node)}`")
-    operands = [compiler.expression(argument, site) for argument in arguments]
-    function = elementwise.in_format(elementwise.ROUNDED_FUNCTIONS[name], str(node.dtype))
-    return Code(lambda frame: function(*(operand.run(frame) for operand in operands)), str(node.dtype))
-
-
-@intrinsic(*(f"tirx.{name}" for name in elementwise.BITWISE))
-def _bitwise(compiler: Compiler, node: Any, site: Site) -> Code:
-    function = elementwise.BITWISE[node.op.name.rsplit(".", 1)[-1]]
-    left, right = (compiler.expression(argument, site) for argument in node.args)
-    dtype = str(node.dtype)
-    return _folded(_integer_operation(function, left, right, dtype, site, compiler.in_index), dtype, left, right)
-
-
-@intrinsic("tirx.shift_left", "tirx.shift_right")
-def _shift(compiler: Compiler, node: Any, site: Site) -> Code:
-    function = elementwise.shift_left if node.op.name.endswith("left") else elementwise.shift_right
-    left, right = (compiler.expression(argument, site) for argument in node.args)
-    dtype = str(node.dtype)
-    return _folded(_integer_operation(function, left, right, dtype, site, compiler.in_index), dtype, left, right)
-
-
-@intrinsic("tirx.bitwise_not")
-def _bitwise_not(compiler: Compiler, node: Any, site: Site) -> Code:
-    operand = compiler.expression(node.args[0], site)
-    dtype = str(node.dtype)
-    return _folded(lambda frame: as_scalar(elementwise.bitwise_not(operand.run(frame), dtype)), dtype, operand)
-
-
-@intrinsic("tirx.popcount")
-def _popcount(compiler: Compiler, node: Any, site: Site) -> Code:
-    operand = compiler.expression(node.args[0], site)
-    return Code(lambda frame: as_scalar(elementwise.popcount(operand.run(frame), operand.dtype)), str(node.dtype))
-
-
-@intrinsic("tirx.clz")
-def _leading_zeros(compiler: Compiler, node: Any, site: Site) -> Code:
-    operand = compiler.expression(node.args[0], site)
-    return Code(lambda frame: as_scalar(elementwise.leading_zeros(operand.run(frame), operand.dtype)), str(node.dtype))
-
-
-@intrinsic("tl.__ffs")
-def _find_first_set(compiler: Compiler, node: Any, site: Site) -> Code:
-    operand = compiler.expression(node.args[0], site)
-    return Code(lambda frame: as_scalar(elementwise.find_first_set(operand.run(frame))), str(node.dtype))
-
-
-@intrinsic("tirx.reinterpret")
-def _reinterpret(compiler: Compiler, node: Any, site: Site) -> Code:
-    operand = compiler.expression(node.args[0], site)
-    source, target = operand.dtype, str(node.dtype)
-    if storage_dtype(source).itemsize != storage_dtype(target).itemsize:
-        raise UnsupportedError(f"a reinterpretation that changes the width is not modelled: `{render(node)}`")
-
-    def run(frame: Frame) -> Any:
-        value = operand.run(frame)
-        bits = np.ascontiguousarray(convert_storage(value, source)).view(storage_dtype(target))
-        return bits.reshape(value.shape) if isinstance(value, np.ndarray) else as_scalar(bits.reshape(-1))
-
-    return Code(run, target)
-
-
-def convert_storage(value: Any, dtype: str) -> Array:
-    """A value as an array in the width that memory gives ``dtype``."""
-    return np.asarray(value).astype(storage_dtype(dtype))
-
-
-@intrinsic("tl.pow_of_int")
-def _power_of_integer(compiler: Compiler, node: Any, site: Site) -> Code:
-    base, exponent = (compiler.expression(argument, site) for argument in node.args[-2:])
-    dtype = str(node.dtype)
-    function = elementwise.in_format(lambda x, y: x**y, dtype)
-    return Code(lambda frame: function(base.run(frame), exponent.run(frame)), dtype)
 
 
 def _string(compiler: Compiler, node: Any, site: Site) -> Code:

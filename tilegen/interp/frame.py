@@ -14,9 +14,9 @@ from tilegen.interp.number_formats import Array
 if TYPE_CHECKING:
     from tilegen.interp.barriers import Barriers, GridBarrier
     from tilegen.interp.coroutines import Task
-    from tilegen.interp.memory import Watch
     from tilegen.interp.races import AccessLog
     from tilegen.interp.thread_order import ThreadOrder
+    from tilegen.interp.watch import Watch
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from tilegen.interp.number_formats import Array
 from tilegen.interp.structure import walk
 
 if TYPE_CHECKING:
-    from tilegen.interp.compiler import BufferPlan, Compiler
+    from tilegen.interp.buffer_plan import BufferPlan
+    from tilegen.interp.compiler import Compiler
 
 
 @dataclass(frozen=True)

@@ -14,42 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.interp.findings import InvalidKernelError, Site
+from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.number_formats import Array, poison, storage_dtype
+from tilegen.interp.watch import Watch
 
 _versions = itertools.count(1)
 
 Key = tuple[Any, ...]
 Orient = Callable[[Array], Array]
-
-
-@dataclass
-class Watch:
-    """One element of a buffer whose writes are printed in order: each time that an operation has changed it."""
-
-    buffer: str
-    index: tuple[int, ...]
-    print_line: Callable[[str], None]
-    last: bytes | None = None
-
-    def check(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raise ``InvalidKernelError`` if the buffer has no such element."""
-        if len(self.index) != len(shape) or any(part >= extent for part, extent in zip(self.index, shape, strict=True)):
-            raise InvalidKernelError(f"{name} has the shape {shape}: it has no element {list(self.index)}")
-
-    def show(self, frame: Frame, site: Site, value: Any) -> None:
-        bits = np.asarray(value).tobytes()
-        if bits == self.last:
-            return
-        self.last = bits
-        place = ", ".join(str(part) for part in self.index)
-        where = "".join(f", {name} = {number}" for name, number in site.loop_values(frame.environment).items())
-        threads = f", threads {int(frame.threads[0])} to {int(frame.threads[-1])}" if frame.task is not None else ""
-        shown = str(value).replace("\n", " ")
-        self.print_line(
-            f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}  by `{site.operation}`"
-        )
 
 
 @dataclass
@@ -170,7 +143,7 @@ class Storage:
             self.writer[index] = frame.block.number + 1
             self.data[index] = value
             if old is not None:
-                changed = foreign & ~_same(old, self.data[index])
+                changed = foreign & ~same_values(old, self.data[index])
                 if changed.any():
                     self._report_overwrite(
                         frame, site, tuple(int(part[changed][0]) for part in index), owner[changed][0]
@@ -312,7 +285,7 @@ class Storage:
         self, frame: Frame, site: Site, key: Key, view: Array, claimed: tuple[Array, Array, Array]
     ) -> None:
         foreign, owner, old = claimed
-        changed = foreign & ~_same(old, view)
+        changed = foreign & ~same_values(old, view)
         if changed.any():
             lane = _first(changed, view.shape)
             # The claim is only made with the oriented view, so the element is found from its address.
@@ -351,69 +324,6 @@ class Storage:
                 watch.show(frame, site, self.data[watch.index])
 
 
-@dataclass
-class LocalStorage:
-    """Per-thread memory (``local`` and ``local.var``): one copy for each lane, as many as its values need.
-
-    ``data`` has the lane axes first. While all lanes agree they are of size one.
-    """
-
-    name: str
-    dtype: str
-    scope: str
-    shape: tuple[int, ...]
-    axes: int
-    data: Array = field(init=False)
-    written: Array = field(init=False)
-    watches: list[Watch] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        shape = (1,) * self.axes + self.shape
-        self.data = np.full(shape, poison(self.dtype), dtype=storage_dtype(self.dtype))
-        self.written = np.zeros(shape, dtype=np.bool_)
-
-    def attach(self, watches: Sequence[Watch]) -> None:
-        """Watch those elements that belong to this buffer, in the copies of all lanes."""
-        self.watches = [watch for watch in watches if watch.buffer == self.name]
-        for watch in self.watches:
-            watch.check(self.name, self.shape)
-
-    def show(self, frame: Frame, site: Site) -> None:
-        for watch in self.watches:
-            place: Any = (Ellipsis, *watch.index)
-            value = self.data[place]
-            watch.show(frame, site, value.reshape(-1)[0] if value.size == 1 else value.reshape(-1))
-
-    def clone(self) -> LocalStorage:
-        copy = LocalStorage(self.name, self.dtype, self.scope, self.shape, self.axes)
-        copy.data, copy.written, copy.watches = self.data.copy(), self.written.copy(), self.watches
-        return copy
-
-    def select_threads(self, chosen: Array) -> LocalStorage:
-        """The copies of a part of the threads (positions on the thread axis)."""
-        copy = self.clone()
-        if copy.data.shape[0] > 1:
-            copy.data, copy.written = copy.data[chosen], copy.written[chosen]
-        return copy
-
-    def widen(self, lanes: tuple[int, ...]) -> None:
-        """Give every lane of the shape ``lanes`` its own copy."""
-        have = self.data.shape[: self.axes]
-        want = np.broadcast_shapes(have, lanes)
-        if want != have:
-            self.data = np.broadcast_to(self.data, want + self.shape).copy()
-            self.written = np.broadcast_to(self.written, want + self.shape).copy()
-
-    def collapse(self, axis: int) -> None:
-        """Leave a parallel loop: which iteration a thread ran last is not defined, so values that differ are lost."""
-        if self.data.shape[axis] == 1:
-            return
-        first = self.data.take([0], axis=axis)
-        agree = _same(np.broadcast_to(first, self.data.shape), self.data).all(axis=axis, keepdims=True)
-        self.written = np.asarray(self.written.all(axis=axis, keepdims=True) & agree)
-        self.data = np.where(self.written, first, poison(self.dtype)).astype(first.dtype)
-
-
 def _foreign(owner: Array, frame: Frame) -> Array:
     """Elements that a block other than this one, and not ordered before it, wrote."""
     foreign: Array = np.asarray((owner != 0) & (owner != frame.block.number + 1))
@@ -424,7 +334,7 @@ def _foreign(owner: Array, frame: Frame) -> Array:
     return foreign
 
 
-def _same(left: Array, right: Array) -> Array:
+def same_values(left: Array, right: Array) -> Array:
     """Elementwise equality by value, NaN equal to NaN."""
     with np.errstate(all="ignore"):
         equal: Array = (left == right) | ((left != left) & (right != right))

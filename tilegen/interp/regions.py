@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.compiler import BufferPlan
+from tilegen.interp.buffer_plan import BufferPlan
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, constant

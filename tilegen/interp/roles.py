@@ -17,7 +17,8 @@ import numpy as np
 from tilegen.interp.coroutines import run_together
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code
-from tilegen.interp.memory import LocalStorage, Storage
+from tilegen.interp.local_memory import LocalStorage
+from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array
 from tilegen.interp.steps import Signal, Step, compile_statement, leave, sequence_of
 from tilegen.interp.structure import is_cooperative, is_role_branch, only_thread_indices

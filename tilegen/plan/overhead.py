@@ -69,21 +69,23 @@ def beside_accumulators(plan: TilePlan, kernel: KernelPlan, number: Number = who
 def _product(plan: TilePlan, kernel: KernelPlan, number: Number) -> int | None:
     found = []
     for gemm, _ in kernel.find(Gemm):
-        sizes = number(gemm.m), number(gemm.n), (number(gemm.k) or 0) * ITEMSIZE[gemm.dtype]
-        held = asked_of_path(plan.target, kernel, gemm, _operands, *sizes, number=number)
+        product = gemm.dtype, number(gemm.m), number(gemm.n), number(gemm.k) or 0
+        held = asked_of_path(plan.target, kernel, gemm, _beside, *product, number=number)
         if held is None:
             return None
         found.append(held)
     return max(found, default=None)
 
 
-def _operands(path: GemmPath | GemmRefusal | None, m: int | None, n: int | None, depth: int) -> int | None:
-    """Of one product, whose K is ``depth`` bytes of an operand."""
-    if not isinstance(path, GemmPath) or m is None or n is None:
-        return None
+def _beside(path: GemmPath | GemmRefusal | None, dtype: str, m: int | None, n: int | None, k: int) -> int | None:
+    return beside_product(path, dtype, m, n, k) if isinstance(path, GemmPath) and m and n else None
+
+
+def beside_product(path: GemmPath, dtype: str, m: int, n: int, k: int) -> int:
+    """Of one product of these sizes: what a WGMMA needs, or the operands of a K step and their addresses."""
     if path.instruction == "wgmma":
         return WGMMA_OVERHEAD
-    return mma_registers(m // path.partition.m, n // path.partition.n, depth)
+    return mma_registers(m // path.partition.m, n // path.partition.n, k * ITEMSIZE[dtype])
 
 
 def _copies(plan: TilePlan, kernel: KernelPlan, number: Number) -> int:

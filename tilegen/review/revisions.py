@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,10 +31,14 @@ class Revision:
 
 @dataclass(frozen=True)
 class Repository:
-    """``root`` is the top folder, ``prefix`` the current one relative to it (empty, or ending in a slash)."""
+    """``root`` is the top folder, ``prefix`` the current one relative to it (empty, or ending in a slash).
+
+    A bare one has no working tree, as the ``.git`` folder of any other has none; its root is where the objects lie.
+    """
 
     root: Path
     prefix: str
+    bare: bool = False
 
     def files(self, commit: str, folders: tuple[str, ...]) -> dict[str, bytes]:
         """Every file under the folders at a commit, or in the working tree where ``commit`` is empty."""
@@ -83,6 +88,11 @@ class Repository:
 def repository(folder: Path | None = None) -> Repository:
     """The repository that holds the current folder. Raises :class:`RevisionError`."""
     folder = folder or Path.cwd()
+    inside, _, objects = (
+        _git(folder, "rev-parse", "--is-inside-work-tree", "--absolute-git-dir").decode().partition("\n")
+    )
+    if inside == "false":
+        return Repository(Path(objects.rstrip("\n")), "", bare=True)
     root, _, prefix = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix").decode().partition("\n")
     return Repository(Path(root), prefix.rstrip("\n"))
 
@@ -95,11 +105,15 @@ def revisions(base: str | None, head: str | None, *, merge_base: bool = False) -
     replaces the base by its merge base with the head, as three dots do.
     """
     here = repository()
+    if "" in (base, head):
+        raise RevisionError("a revision is empty: leave it away for HEAD")
     if base is not None and head is None and ".." in base:
         dots = "..." if "..." in base else ".."
         base, _, head = base.partition(dots)
         base, head, merge_base = base or "HEAD", head or "HEAD", merge_base or dots == "..."
     old = _commit(here, base or "HEAD")
+    if here.bare and head is None:
+        raise RevisionError(f"there is no working tree here to compare with {base or 'HEAD'}: name two revisions")
     new = _commit(here, head) if head is not None else ""
     label = base or "HEAD"
     if merge_base:
@@ -114,11 +128,9 @@ def _commit(here: Repository, name: str) -> str:
     try:
         found = _git(here.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except RevisionError:
-        if name == "HEAD":
+        if not _knows(here, "HEAD"):
             raise RevisionError("the repository has no commit yet: there is nothing to compare with") from None
-        raise RevisionError(
-            f"git does not know the revision `{name}`; in a shallow clone, fetch it first (actions/checkout: fetch-depth: 0)"
-        ) from None
+        raise RevisionError(f"git does not know the revision `{name}`{_fetch(here, name)}") from None
     return found.decode().strip()
 
 
@@ -126,9 +138,21 @@ def _merge_base(here: Repository, first: str, second: str, label: str) -> str:
     try:
         return _git(here.root, "merge-base", first, second).decode().split()[0]
     except (RevisionError, IndexError):
-        raise RevisionError(
-            f"`{label}` and the head have no common commit here; in a shallow clone, fetch more (fetch-depth: 0)"
-        ) from None
+        raise RevisionError(f"`{label}` and the head have no common commit{_fetch(here)}") from None
+
+
+def _knows(here: Repository, name: str) -> bool:
+    try:
+        return bool(_git(here.root, "rev-parse", "--verify", "--quiet", name))
+    except RevisionError:
+        return False
+
+
+def _fetch(here: Repository, name: str = "") -> str:
+    """What to do about a commit that is not there, where the clone may have been cut short."""
+    if _git(here.root, "rev-parse", "--is-shallow-repository").strip() == b"true":
+        return ": this clone is shallow; `git fetch --unshallow` gets the rest (actions/checkout: fetch-depth: 0)"
+    return ": fetch it (actions/checkout: fetch-depth: 0)" if re.fullmatch("[0-9a-f]{40,}", name) else ""
 
 
 def _inside(prefix: str, folder: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from tilegen.emit.content import sha256
-from tilegen.emit.tree import read_tree
+from tilegen.emit.tree import names_in, read_files
 from tilegen.vendor.lock import BASE, LOCK, Lock, LockError, read_base
 from tilegen.vendor.merge import is_marked
 from tilegen.vendor.source import Source
@@ -32,14 +32,14 @@ def drift(folder: Path, lock: Lock, source: Source | None = None) -> list[Drift]
     """Every difference, files in order. ``stale`` needs the generated tree that the kernels come from. A folder inside that
     was vendored by itself has a lock of its own.
     """
-    here = read_tree(folder)
+    here, names = read_files(folder, lock.files), names_in(folder)
     linked = linked_folders(folder, lock.files)
     found = [Drift("edited", name, "a link to another folder, which is not looked into") for name in linked]
     found += [entry for entry in _files(here, lock) if not _below(entry.name, linked)]
     found += _base(folder, lock)
-    nested = [name.removesuffix(LOCK) for name in here if name.endswith(f"/{LOCK}") and name not in lock.files]
-    known = {name for name in here if any(name.startswith(prefix) for prefix in nested)}
-    found += [Drift("unknown", name) for name in sorted(here.keys() - known - lock.files.keys() - {LOCK, BASE})]
+    nested = [name.removesuffix(LOCK) for name in names if name.endswith(f"/{LOCK}") and name not in lock.files]
+    known = {name for name in names if any(name.startswith(prefix) for prefix in nested)}
+    found += [Drift("unknown", name) for name in sorted(names - known - lock.files.keys() - {LOCK, BASE})]
     return found if source is None else [*found, *_stale(lock, source)]
 
 

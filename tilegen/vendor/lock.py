@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -87,7 +88,12 @@ def read_lock(folder: Path) -> Lock:
     """The lock of a vendored folder. Raises :class:`LockError`."""
     path = folder / LOCK
     try:
-        content: Any = json.loads(path.read_bytes())
+        text = path.read_bytes()
+        if any(line.startswith(b"<<<<<<< ") for line in text.splitlines()):
+            raise LockError(
+                f"{path} has marks of a merge in it: take {LOCK} and {BASE} of one side, both of the same, then --update"
+            )
+        content: Any = json.loads(text)
     except FileNotFoundError:
         raise LockError(f"{path} does not exist: nothing was vendored here") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -96,13 +102,20 @@ def read_lock(folder: Path) -> Lock:
         if content["format"] != FORMAT:
             raise LockError(f"{path} has format {content['format']}, and this tilegen knows {FORMAT}: update tilegen")
         return _parsed(content)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise LockError(f"{path} is not a lock file ({error!r}): restore it from version control") from None
+    except KeyError as error:
+        raise LockError(f"{path} is not a lock file (no entry {error}): restore it from version control") from None
+    except ValueError as error:
+        raise LockError(f"{path} is not a lock file ({error}): restore it from version control") from None
+    except (TypeError, AttributeError):
+        problem = "an entry is of another type than tilegen writes"
+        raise LockError(f"{path} is not a lock file ({problem}): restore it from version control") from None
 
 
 def _parsed(content: Mapping[str, Any]) -> Lock:
     if content["form"] not in ("folders", "single-file"):
         raise ValueError(f"form {content['form']!r}")
+    if not content["kernels"]:
+        raise ValueError("it names no kernel")
     kernels = {
         name: Kernel(
             str(entry["spec"]["path"]),
@@ -114,7 +127,7 @@ def _parsed(content: Mapping[str, Any]) -> Lock:
         for name, entry in content["kernels"].items()
     }
     for name in (*content["files"], *content["accepted"]):
-        _inside(name)
+        check_path(name)
     return Lock(
         kernels,
         {name: str(digest) for name, digest in content["files"].items()},
@@ -128,11 +141,13 @@ def _parsed(content: Mapping[str, Any]) -> Lock:
     )
 
 
-def _inside(name: str) -> None:
+def check_path(name: str) -> None:
     """Refuses a path that leads out of the folder: a lock file may come from anywhere."""
     path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts or "\\" in name:
-        raise ValueError(f"path {name!r}")
+    if "\\" in name:
+        raise ValueError(f"the path {name} has backslashes: folders are parted by /")
+    if path.is_absolute() or ".." in path.parts or not path.parts or not name.isprintable():
+        raise ValueError(f"the path {name!r} is not one of a vendored file")
 
 
 def sealed(lock: Lock, base: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -153,6 +168,8 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 def read_base(folder: Path, lock: Lock) -> dict[str, bytes]:
     """The files as they were vendored. Raises :class:`LockError` where the archive is not what the lock says."""
     path = folder / BASE
+    if not path.exists():
+        raise LockError(f"{path} is missing, and edits cannot be merged without it: restore it from version control")
     problem = f"{path} is not what {LOCK} says, so edits cannot be merged: restore it from version control"
     try:
         content = path.read_bytes()
@@ -160,7 +177,7 @@ def read_base(folder: Path, lock: Lock) -> dict[str, bytes]:
             raise LockError(problem)
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             found = {name: archive.read(name) for name in archive.namelist()}
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error):
         raise LockError(problem) from None
     if {name: sha256(text) for name, text in found.items()} != dict(lock.files):
         raise LockError(problem)

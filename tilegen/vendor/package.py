@@ -22,6 +22,9 @@ REQUIRES = ("tilelang>=0.1.15,<0.2", "torch>=2.6")
 TAKEN = ("torch", "tilelang", "tvm", "numpy", "pytest", "tilegen")
 """Modules that a wheel must not stand in for."""
 
+LONGEST = 100
+"""Of a name: it is part of a file's name, with the version."""
+
 REPRODUCIBLE = {"SOURCE_DATE_EPOCH": "315532800"}
 """1 January 1980, the first that a wheel can hold: the same kernels give the same bytes."""
 
@@ -48,8 +51,10 @@ def tree(
     source: Source, kernels: tuple[str, ...], targets: tuple[str, ...], name: str, version: str
 ) -> dict[str, bytes]:
     """The source tree of the distribution. Raises :class:`PackageError`, or ``SourceError`` for what is not there."""
-    if not _DISTRIBUTION.fullmatch(name):
-        raise PackageError(f"{name!r} cannot name a distribution: letters, digits, single - or _ between them")
+    if not _DISTRIBUTION.fullmatch(name) or len(name) > LONGEST:
+        raise PackageError(
+            f"{name!r} cannot name a distribution: letters, digits, single - or _ between them, {LONGEST} at most"
+        )
     if keyword.iskeyword(module_name(name)) or module_name(name) in {*TAKEN, *sys.stdlib_module_names}:
         raise PackageError(f"{name!r} would be imported in place of another module of that name, or not at all")
     if not _VERSION.fullmatch(version):

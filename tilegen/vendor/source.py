@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tilegen.emit.content import MANIFEST, sha256, to_json
-from tilegen.vendor.lock import Form, Kernel
+from tilegen.vendor.lock import Form, Kernel, check_path
 
 
 class SourceError(Exception):
@@ -105,13 +105,25 @@ def open_source(root: Path) -> Source:
     path = root / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
+        manifest["tilegen"] + manifest["tilelang"]
         for entry in manifest["kernels"].values():
-            entry["files"], entry["spec"]["sha256"], entry["targets"], entry["templates"]
+            _check_entry(entry)
     except FileNotFoundError:
         raise SourceError(f"{path} does not exist; `tilegen build` writes it") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{path} cannot be used ({error!r}): build the tree again") from None
+    if not manifest["kernels"]:
+        raise SourceError(f"{root} holds no kernels: `tilegen build` makes them of specs")
     return Source(root, manifest)
+
+
+def _check_entry(entry: Mapping[str, Any]) -> None:
+    """Raises one of the errors of a wrong type or a missing key for what is not a kernel of a manifest."""
+    texts = [entry["templates"], entry["spec"]["path"], entry["spec"]["sha256"], *entry["targets"]]
+    if not all(isinstance(text, str) for text in (*texts, *entry["files"].values())):
+        raise TypeError("an entry that is no text")
+    for name in entry["files"]:
+        check_path(name)
 
 
 @cache

@@ -6,10 +6,10 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tilegen.emit.content import sha256
-from tilegen.emit.tree import change_tree, read_tree
+from tilegen.emit.tree import change_tree, names_in, read_files
 from tilegen.vendor.drift import linked_folders
 from tilegen.vendor.lock import BASE, LOCK, Form, Kernel, Lock, read_base, sealed
 from tilegen.vendor.merge import Merged, is_marked, merge
@@ -39,10 +39,11 @@ class Plan:
     def conflicts(self) -> dict[str, str]:
         return {name: merged.why for name, merged in self.outcomes.items() if merged.kind == "conflict"}
 
-    def changes(self, here: Mapping[str, bytes]) -> dict[str, bytes | None]:
-        """The files to write or remove in a folder that holds ``here``."""
+    def changes(self, folder: Path) -> dict[str, bytes | None]:
+        """The files to write or remove in a folder."""
         wanted = {name: merged.content for name, merged in self.outcomes.items()}
         wanted |= sealed(self.lock, self.base)
+        here = read_files(folder, wanted)
         return {name: content for name, content in wanted.items() if content != here.get(name)}
 
 
@@ -53,7 +54,8 @@ def adding(
     kernels = list(dict.fromkeys(kernels))
     if folder.resolve().is_relative_to(source.root.resolve()):
         raise VendorError(f"{folder} lies in {source.root}, of which `tilegen build` removes what it did not write")
-    here = read_tree(folder)
+    if source.root.resolve().is_relative_to(folder.resolve()):
+        raise VendorError(f"{folder} holds the generated tree {source.root}: vendor into a folder of its own")
     if lock is not None:
         others = [name for name in lock.kernels if name not in source.kernels]
         if others:
@@ -73,16 +75,17 @@ def adding(
         **_common(source, chosen, form),
         **{path: text for name in kernels for path, text in source.files(name, targets, form).items()},
     }
+    here = read_files(folder, upstream.keys() | kept.keys())
     taken = [name for name in upstream if name in here and name not in kept and here[name] != upstream[name]]
     if taken:
         raise VendorError(f"{folder} holds files of its own that would be overwritten: {', '.join(sorted(taken))}")
-    return _plan(folder, here, kept, upstream, chosen, form, source, lock)
+    return _plan(folder, kept, upstream, chosen, form, source, lock)
 
 
 def updating(folder: Path, source: Source, lock: Lock) -> Plan:
     """The plan that brings every kernel up to date and keeps local edits. Raises :class:`VendorError`."""
-    here, kept = read_tree(folder), read_base(folder, lock)
-    marked = [name for name in lock.files if is_marked(here.get(name, b""))]
+    kept = read_base(folder, lock)
+    marked = [name for name, text in read_files(folder, lock.files).items() if is_marked(text)]
     if marked:
         raise VendorError(f"conflict marks of an earlier update are left in {', '.join(marked)}: resolve them first")
     kernels: dict[str, Kernel] = {}
@@ -99,7 +102,7 @@ def updating(folder: Path, source: Source, lock: Lock) -> Plan:
         kernels[name] = source.kernel(name, targets)
         upstream |= source.files(name, targets, lock.form)
     upstream |= _common(source, kernels, lock.form)
-    return _plan(folder, here, kept, upstream, kernels, lock.form, source, lock)
+    return _plan(folder, kept, upstream, kernels, lock.form, source, lock)
 
 
 def removing(folder: Path, lock: Lock, kernels: Iterable[str]) -> Plan:
@@ -110,7 +113,7 @@ def removing(folder: Path, lock: Lock, kernels: Iterable[str]) -> Plan:
         raise VendorError(f"{folder} holds no {', '.join(unknown)}; it has {', '.join(lock.kernels)}")
     if len(names) == len(lock.kernels):
         raise VendorError(f"nothing would be left in {folder}: remove the folder itself")
-    here, kept = read_tree(folder), read_base(folder, lock)
+    here, kept = read_files(folder, lock.files), read_base(folder, lock)
     theirs = [path for path in kept if path.split("/")[0].removesuffix(".py") in names]
     base = {path: text for path, text in kept.items() if path not in theirs}
     base["NOTICE"] = without(kept["NOTICE"], names)
@@ -123,7 +126,7 @@ def removing(folder: Path, lock: Lock, kernels: Iterable[str]) -> Plan:
 
 def accepting(folder: Path, lock: Lock, paths: Iterable[str]) -> tuple[Plan, list[str]]:
     """The plan that records the edits of ``paths``, or of all files, as meant to be. Raises :class:`VendorError`."""
-    here, base = read_tree(folder), read_base(folder, lock)
+    here, base = read_files(folder, lock.files), read_base(folder, lock)
     edited = [name for name in lock.files if name in here and sha256(here[name]) != lock.files[name]]
     paths = list(paths)
     unknown = [name for name in paths if name not in edited]
@@ -140,7 +143,6 @@ def accepting(folder: Path, lock: Lock, paths: Iterable[str]) -> tuple[Plan, lis
 
 def _plan(
     folder: Path,
-    here: Mapping[str, bytes],
     base: Mapping[str, bytes],
     upstream: Mapping[str, bytes],
     kernels: Mapping[str, Kernel],
@@ -149,6 +151,7 @@ def _plan(
     lock: Lock | None,
 ) -> Plan:
     names = sorted(base.keys() | upstream.keys())
+    here = read_files(folder, names)
     outcomes = {name: merge(base.get(name), here.get(name), upstream.get(name)) for name in names}
     accepted = {} if lock is None else lock.accepted
     still = {
@@ -200,7 +203,7 @@ def apply(plan: Plan, folder: Path) -> bool:
     """Puts a plan into place in one exchange; False if there was nothing to do. Needs the lock of the tree."""
     if (folder / ".git").exists():
         raise VendorError(f"{folder} is the root of a repository: vendor into a folder of its own")
-    changes = plan.changes(read_tree(folder))
+    changes = plan.changes(folder)
     linked = linked_folders(folder, changes)
     if linked:
         raise VendorError(
@@ -208,8 +211,26 @@ def apply(plan: Plan, folder: Path) -> bool:
             "its place"
         )
     if changes:
+        _check_room(folder, changes)
+    if changes:
         change_tree(folder, changes)
     return bool(changes)
+
+
+def _check_room(folder: Path, changes: Mapping[str, bytes | None]) -> None:
+    """Raises :class:`VendorError` for what stands where a file is to be, and for what cannot be copied."""
+    written = [name for name, content in changes.items() if content is not None]
+    parents = {parent.as_posix() for name in written for parent in PurePosixPath(name).parents if parent.parts}
+    blocked = [name for name in written if (folder / name).is_dir()]
+    blocked += [name for name in parents if (folder / name).exists() and not (folder / name).is_dir()]
+    if blocked:
+        raise VendorError(
+            f"{', '.join(sorted(blocked))} in {folder} is a folder where a file belongs, or a file where a folder does: "
+            "move it away"
+        )
+    special = [name for name in names_in(folder) if not (folder / name).is_file() and not (folder / name).is_symlink()]
+    if special:
+        raise VendorError(f"{', '.join(sorted(special))} in {folder} is a pipe, a socket or a device: move it away")
 
 
 __all__ = ["BASE", "LOCK", "Plan", "SourceError", "VendorError", "accepting", "adding", "apply", "removing", "updating"]

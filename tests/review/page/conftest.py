@@ -30,6 +30,12 @@ def view(name: str, id: str, folder: Path = ROOT / "specs") -> View:
     return next(entry for entry in model(name, folder).views if entry.id == id)
 
 
+def id_of(name: str, arch: str, **tiles: object) -> str:
+    """The id of the first view of a chip with these tile values, whatever number its case has."""
+    views = (entry for entry in model(name).views if entry.arch == arch)
+    return next(entry.id for entry in views if tiles.items() <= entry.plan.tiles.items())
+
+
 def main(view: View) -> tuple[SizedPlan, KernelPlan]:
     """The kernel of a view that has the most buffers, at the shape that it is drawn at."""
     return view.sized, max(view.plan.kernels, key=lambda kernel: len(kernel.buffers))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.review.page.conftest import main, model, view
+from tests.review.page.conftest import id_of, main, model, view
 from tilegen.review.page.model import page_model
 from tilegen.review.page.timeline import Lane, Task, Timeline, timeline
 from tilegen.spec import load
@@ -59,7 +59,7 @@ def test_a_product_waits_for_its_stage() -> None:
 
 
 def test_persistent_has_a_producer_and_two_consumers_that_share_four_stages() -> None:
-    found = drawn("gemm_relu", "sm_90a-8")
+    found = drawn("gemm_relu", id_of("gemm_relu", "sm_90a", schedule="persistent", BLOCK_N=256))
     assert [lane.name for lane in found.lanes] == ["consumer, upper rows", "consumer, lower rows", "producer"]
     assert [lane.name for lane in found.stages] == ["stage 0", "stage 1", "stage 2", "stage 3"]
     assert (found.variable, found.steps, found.turns) == ("k", 6, "wave")

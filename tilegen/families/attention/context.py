@@ -51,6 +51,7 @@ def context(spec: Spec, by_arch: Mapping[str, tuple[Case, ...]]) -> dict[str, An
         # The number of splits is an argument of the call; the kernel is compiled for having any, or none.
         "tables": tile_tables(spec, by_arch, lines, ("schedule", *parameters, "num_split")),
         "piece": delayed.PIECE,
+        "strip": delayed.STRIP,
         "named_barriers": ", ".join(str(id) for id in (delayed.P_READY, delayed.QK_DONE, *delayed.GROUPS)),
         "threshold": delayed.THRESHOLD,
         "min_chunk": delayed.MIN_CHUNK,

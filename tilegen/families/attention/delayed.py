@@ -42,6 +42,9 @@ from tilegen.plan.model import (
 PIECE = 64
 """Columns of one load and one product: the 128 bytes of a swizzle."""
 
+STRIP = 32
+"""Columns of a strip through which output leaves while the queries' tile receives the next query."""
+
 GROUP_THREADS = 128
 SCHEDULE_THREADS = 256
 """Of the kernel that finds the parts of a batch."""
@@ -155,6 +158,8 @@ def _tiles(decode: Decode) -> tuple[Buffer, ...]:
         tile("q_pe_shared", (block_h, decode.rotary), (HEADS, ROTARY), "rotary part of the queries"),
         tile("kv_shared", (stages, block_n, decode.latent), (KEYS, LATENT), "latent of the keys, and the values"),
         tile("k_pe_shared", (stages, block_n, decode.rotary), (KEYS, ROTARY), "rotary part of the keys, then P"),
+        tile("strip_left", (block_h, STRIP), (HEADS,), "columns of output on their way, left half"),
+        tile("strip_right", (block_h, STRIP), (HEADS,), "the same, right half"),
         row("factor_shared", "what the rise of the maximum takes off"),
         row("sum_shared", "row sums of a sequence that ends"),
     )
@@ -201,13 +206,14 @@ def _group_0(decode: Decode) -> tuple[Op, ...]:
         *_tail(decode, half),
         rescale,
         pv,
-        *_scores(decode),
+        _load(decode, "kv_shared", PIECE, LATENT),
         Elementwise("row_sum", ("row_sum",), rows, what=DIVISOR),
-        *_store(decode, ("acc_left",), "row_sum"),
+        *_store(decode, ("acc_left",), "row_sum", "strip_left"),
         Elementwise("lse", ("row_max", "row_sum"), rows),
+        *_first_scores(decode),
     )
     start = (Fill("acc_left"), Fill("row_sum"), Fill("row_max", NEVER))
-    return (*_queries(decode), *_scores(decode), _sequences((*start, _steps(decode, step), *last)))
+    return (*_queries(decode), *_first_scores(decode), _sequences((*start, _steps(decode, step), *last)))
 
 
 def _group_1(decode: Decode) -> tuple[Op, ...]:
@@ -227,7 +233,7 @@ def _group_1(decode: Decode) -> tuple[Op, ...]:
         *_tail(decode, floor_div(decode.latent, 2)),
         *step,
         Elementwise("row_sum_right", ("row_sum_right",), rows, what=DIVISOR),
-        *_store(decode, accumulators, "row_sum_right"),
+        *_store(decode, accumulators, "row_sum_right", "strip_right"),
     )
     return (_sequences((Fill("acc_middle"), Fill("acc_right"), _steps(decode, step), *last)),)
 
@@ -248,7 +254,6 @@ def _queries(decode: Decode) -> tuple[Op, ...]:
     return (
         load("q_nope", "q_shared", decode.latent, LATENT),
         load("q_pe", "q_pe_shared", decode.rotary, ROTARY),
-        Copy("q_pe_shared", "q_pe_local", (decode.block_h, decode.rotary)),
     )
 
 
@@ -259,18 +264,26 @@ def _load(decode: Decode, tile: str, columns: Size, key: str) -> Copy:
 
 def _scores(decode: Decode) -> tuple[Op, ...]:
     """The left pieces, the first of which clears; a refill of the left half; the right pieces; the rotary tile."""
+    left, right = _halves_of_scores(decode)
+    return (*left, _load(decode, "kv_shared", PIECE, LATENT), *right)
 
+
+def _first_scores(decode: Decode) -> tuple[Op, ...]:
+    """Of the first block of a sequence, whose queries have just come in: nothing is left to refill."""
+    left, right = _halves_of_scores(decode)
+    return (Copy("q_pe_shared", "q_pe_local", (decode.block_h, decode.rotary)), *left, *right)
+
+
+def _halves_of_scores(decode: Decode) -> tuple[tuple[Op, ...], tuple[Op, ...]]:
     def piece(a: str, b: str, k: Size, key: str) -> Gemm:
         return _gemm(decode, a, b, "scores", decode.block_n, k, (KEYS, key), transpose_b=True)
 
     latent = piece("q_shared", "kv_shared", PIECE, LATENT)
     left = floor_div(decode.latent, 2 * PIECE)
+    rotary = piece("q_pe_local", "k_pe_shared", decode.rotary, ROTARY)
     return (
-        latent,
-        Loop(LoopKind.UNROLLED, "t", left - 1, (latent,)),
-        _load(decode, "kv_shared", PIECE, LATENT),
-        Loop(LoopKind.UNROLLED, "t", left, (latent,)),
-        piece("q_pe_local", "k_pe_shared", decode.rotary, ROTARY),
+        (latent, Loop(LoopKind.UNROLLED, "t", left - 1, (latent,))),
+        (Loop(LoopKind.UNROLLED, "t", left, (latent,)), rotary),
     )
 
 
@@ -297,19 +310,23 @@ def _tail(decode: Decode, columns: Size) -> tuple[Op, ...]:
     return (Elementwise("kv_shared", ("seq_lens",), (decode.block_n, columns), what=TAIL),)
 
 
-def _store(decode: Decode, accumulators: tuple[str, ...], divisor: str) -> tuple[Op, ...]:
-    """The last sequence of a part goes through the queries' tile."""
+def _store(decode: Decode, accumulators: tuple[str, ...], divisor: str, strip: str) -> tuple[Op, ...]:
+    """The last sequence of a part goes through the queries' tile, the others through a strip."""
     half = (decode.block_h, floor_div(decode.latent, 2))
-    leave = Copy(
-        "q_shared",
-        "out",
-        half,
-        row_pitch=decode.latent,
-        may_overrun=True,
-        only_where=at_least(symbol("H"), decode.block_h),  # a block with fewer heads stores element by element
-        decided_by=(HEADS, LATENT),
+    narrow = (decode.block_h, STRIP)
+
+    def leave(tile: str, extents: tuple[Size, ...]) -> Copy:
+        # A block with fewer heads stores element by element.
+        whole = at_least(symbol("H"), decode.block_h)
+        keys = (HEADS, LATENT)
+        return Copy(tile, "out", extents, row_pitch=decode.latent, may_overrun=True, only_where=whole, decided_by=keys)
+
+    return (
+        *(Elementwise("q_shared", (name, divisor), half) for name in accumulators),
+        leave("q_shared", half),
+        *(Elementwise(strip, (name, divisor), narrow) for name in accumulators),
+        leave(strip, narrow),
     )
-    return (*(Elementwise("q_shared", (name, divisor), half) for name in accumulators), leave)
 
 
 def _product(decode: Decode, a: str, acc: str, columns: Size) -> Gemm:
