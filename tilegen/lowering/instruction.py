@@ -57,6 +57,8 @@ class GemmPath:
 
 @dataclass(frozen=True)
 class GemmRefusal:
+    """Why a gemm becomes nothing that runs."""
+
     stage: Stage
     """What stops: TileLang, nvcc, or nothing until the kernel runs, and then traps or leaves columns out."""
     rule: str

@@ -15,6 +15,8 @@ from tilegen.targets import Target
 
 @dataclass(frozen=True)
 class Occupancy:
+    """Blocks that fit one SM, by each thing that they share."""
+
     by_shared_memory: int
     by_registers: int
     by_threads: int

@@ -34,6 +34,8 @@ from tilegen.targets import Target
 
 @dataclass(frozen=True)
 class PipelinePath:
+    """What becomes of a pipelined loop."""
+
     warp_specialised: bool
     launch_threads: int
     """Threads of the block as launched."""

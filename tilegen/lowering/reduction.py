@@ -57,6 +57,8 @@ def row_layout(rows: int, columns: int, threads: int, itemsize: int, vector_byte
 
 @dataclass(frozen=True)
 class RowReduction:
+    """How the rows of a tile are reduced."""
+
     outcome: Literal["dealt", "row_per_thread", "refused"]
     elements_per_thread: int
     """Elements of the tile in the registers of one thread, copies included; 0 where refused."""

@@ -50,6 +50,8 @@ class SharedBuffer:
 
 @dataclass(frozen=True)
 class Arena:
+    """The shared memory of a block: all of its bytes, and where each buffer starts."""
+
     bytes: int
     offsets: dict[str, int]
 
@@ -142,6 +144,8 @@ def at_alignment(buffers: Sequence[SharedBuffer], alignment: int) -> tuple[Share
 
 @dataclass(frozen=True)
 class _Block:
+    """A free part of the arena."""
+
     offset: int
     size: int
 

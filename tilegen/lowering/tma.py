@@ -39,6 +39,8 @@ SWIZZLE_ROWS = 8
 
 @dataclass(frozen=True)
 class TmaPlan:
+    """The boxes that TMA moves a tile in."""
+
     swizzle_bytes: int
     """0 where unswizzled."""
     outer: int

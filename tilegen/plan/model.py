@@ -213,6 +213,8 @@ class Elementwise:
 
 @dataclass(frozen=True)
 class Fill:
+    """``T.fill``: every element of a buffer gets one value."""
+
     buffer: str
     value: float = 0.0
 

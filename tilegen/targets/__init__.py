@@ -32,6 +32,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Launch:
+    """Limits of a launch."""
+
     warp_size: int
     warp_group_size: int
     """Threads that issue one warp-group instruction; 0 where the chip has none."""
@@ -92,6 +94,8 @@ class Tma:
 
 @dataclass(frozen=True)
 class TensorMemory:
+    """Memory of an SM beside its registers, for accumulators."""
+
     lanes: int
     columns: int
     cell_bytes: int
@@ -128,6 +132,8 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Target:
+    """One chip."""
+
     name: str
     kind: str
     """`cuda` or `hip`"""
