@@ -452,9 +452,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
 
     # QK of the first block of a sequence: that numbered `number` in its part, at `step`.
     @T.macro
-    def first_scores(
-        q_shared, q_pe_shared, q_pe_local, kv_shared, k_pe_shared, scores, q_full, kv_full, number, step
-    ):
+    def first_scores(q_shared, q_pe_shared, q_pe_local, kv_shared, k_pe_shared, scores, q_full, kv_full, number, step):
         T.barrier_wait(q_full, number % 2)
         T.copy(q_pe_shared, q_pe_local)
         qk_left(q_shared, kv_shared, scores, kv_full, step % 2, step // 2 % 2)
@@ -657,9 +655,7 @@ def mla_decode_delayed(H, D_nope, D_rope, dtype, BLOCK_H, BLOCK_N, threads, stag
                 if steps > 1:
                     load_pieces(kv, kv_shared, kv_full, 1, cursor, 0, LEFT_PIECES)
                     advance(cursor, block_offset, key_blocks)
-                first_scores(
-                    q_shared, q_pe_shared, q_pe_local, kv_shared, k_pe_shared, scores, q_full, kv_full, 0, 0
-                )
+                first_scores(q_shared, q_pe_shared, q_pe_local, kv_shared, k_pe_shared, scores, q_full, kv_full, 0, 0)
                 T.named_barrier_arrive(QK_DONE, threads)
                 for batch in T.serial(first_batch, last_batch + 1):
                     base = block_offset[batch] if ragged else batch * key_blocks

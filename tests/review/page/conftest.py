@@ -30,10 +30,9 @@ def view(name: str, id: str, folder: Path = ROOT / "specs") -> View:
     return next(entry for entry in model(name, folder).views if entry.id == id)
 
 
-def id_of(name: str, arch: str, **tiles: object) -> str:
-    """The id of the first view of a chip with these tile values, whatever number its case has."""
-    views = (entry for entry in model(name).views if entry.arch == arch)
-    return next(entry.id for entry in views if tiles.items() <= entry.plan.tiles.items())
+def with_tiles(name: str, arch: str, **tiles: object) -> View:
+    """The first view on a chip with these tile values, whatever its number is."""
+    return next(e for e in model(name).views if e.arch == arch and tiles.items() <= e.plan.tiles.items())
 
 
 def main(view: View) -> tuple[SizedPlan, KernelPlan]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.review.page.conftest import ROOT, model, spec
+from tilegen.plan.cases import cases
 from tilegen.review.page import NothingToShowError, comparison_page, kernel_page
 from tilegen.review.page.printing import print_page
 from tilegen.review.page.selector import tree
@@ -171,7 +172,10 @@ def test_a_failing_spec_gets_a_page_that_says_why() -> None:
 def test_what_a_spec_does_not_have_is_told() -> None:
     for options, message in (
         ({"target": "sm_70"}, "gemm_relu has no target sm_70; it has sm_90a, sm_80"),
-        ({"case": 99}, "gemm_relu has 10 cases on sm_90a, and no case 99"),
+        (
+            {"case": 99},
+            f"gemm_relu has {len(list(cases(spec('gemm_relu'), 'sm_90a')))} cases on sm_90a, and no case 99",
+        ),
         ({"dtype": "int8"}, "gemm_relu has no tensor of int8; it has bfloat16, float16"),
     ):
         with pytest.raises(NothingToShowError, match=re.escape(message)):
@@ -213,16 +217,16 @@ def changed(tmp_path: Path, name: str, old: str, new: str) -> Spec:
 
 def test_two_states_stand_side_by_side_with_what_changed(tmp_path: Path) -> None:
     head = changed(
-        tmp_path, "gemm_relu", '{ use = 5, when = "BLOCK_N == 128" }', '{ use = 4, when = "BLOCK_N == 128" }'
+        tmp_path, "gemm_relu", '{ use = 6, when = "BLOCK_N == 128" }', '{ use = 4, when = "BLOCK_N == 128" }'
     )
     text = comparison_page(spec("gemm_relu"), head)
     Outline(text)
     assert len(text.encode()) < LIMIT
-    assert "1 case changed" in text
+    assert "2 cases changed" in text
     assert all(after <= before + 1 for before, after in itertools.pairwise(Outline(text).headings))
-    assert "Unchanged: sm_90a 1-6, 8-10; sm_80, every case." in text
-    # 5 and 4 stages of 128 x 64 and 64 x 128 halves, 128 x 128 of C, and the counter's place.
-    assert "<mark>197,648</mark>" in text
+    assert "Unchanged: sm_90a 1-6, 9-11; sm_80, every case." in text
+    # 6 and 4 stages of 128 x 64 and 64 x 128 halves, 128 x 128 of C, and the counter's place.
+    assert "<mark>230,416</mark>" in text
     assert "<mark>164,880</mark>" in text
     assert "<mark>stages 4</mark>" in text
     assert '<li class="removed">' in text

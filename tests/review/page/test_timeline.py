@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.review.page.conftest import id_of, main, model, view
+from tests.review.page.conftest import main, model, view, with_tiles
 from tilegen.review.page.model import page_model
 from tilegen.review.page.timeline import Lane, Task, Timeline, timeline
+from tilegen.review.page.views import View
 from tilegen.spec import load
 
 
-def drawn(name: str, id: str) -> Timeline:
-    found = timeline(*main(view(name, id)))
+def drawn(seen: View) -> Timeline:
+    found = timeline(*main(seen))
     assert found is not None
     return found
 
@@ -51,7 +52,7 @@ def test_a_stage_is_loaded_again_only_after_its_last_reader() -> None:
 
 
 def test_a_product_waits_for_its_stage() -> None:
-    found = drawn("gemm_relu", "sm_80-3")
+    found = drawn(with_tiles("gemm_relu", "sm_80", BLOCK_N=128))
     loaded = {task.step: task.end for lane in found.stages for task in lane.tasks if task.kind == "loading"}
     products = tasks(found.lanes[0], "acc")
     assert set(products) == set(range(6))
@@ -59,7 +60,7 @@ def test_a_product_waits_for_its_stage() -> None:
 
 
 def test_persistent_has_a_producer_and_two_consumers_that_share_four_stages() -> None:
-    found = drawn("gemm_relu", id_of("gemm_relu", "sm_90a", schedule="persistent", BLOCK_N=256))
+    found = drawn(with_tiles("gemm_relu", "sm_90a", schedule="persistent", BLOCK_M=128))
     assert [lane.name for lane in found.lanes] == ["consumer, upper rows", "consumer, lower rows", "producer"]
     assert [lane.name for lane in found.stages] == ["stage 0", "stage 1", "stage 2", "stage 3"]
     assert (found.variable, found.steps, found.turns) == ("k", 6, "wave")
@@ -72,7 +73,7 @@ def test_persistent_has_a_producer_and_two_consumers_that_share_four_stages() ->
 
 
 def test_group_1_of_the_delayed_schedule_multiplies_during_the_softmax_of_the_next_step() -> None:
-    found = drawn("mla_decode", "sm_90a-4")
+    found = drawn(view("mla_decode", "sm_90a-4"))
     group_0, group_1 = found.lanes
     assert (group_0.name, group_1.name) == ("warp group 0", "warp group 1")
     softmax, scores, left = (tasks(group_0, label) for label in ("softmax", "scores", "acc_left"))
@@ -86,14 +87,14 @@ def test_group_1_of_the_delayed_schedule_multiplies_during_the_softmax_of_the_ne
 
 
 def test_products_are_as_long_as_their_multiply_adds() -> None:
-    group_0 = drawn("mla_decode", "sm_90a-3").lanes[0]
+    group_0 = drawn(view("mla_decode", "sm_90a-3")).lanes[0]
     scores, left = tasks(group_0, "scores")[1], tasks(group_0, "acc_left")[1]
     # 64 x 64 x 576 against 64 x 256 x 64.
     assert (scores.end - scores.start) / (left.end - left.start) == pytest.approx(2.25, abs=0.01)
 
 
 def test_a_kernel_without_a_loop_is_drawn_as_its_phases() -> None:
-    found = drawn("rms_silu", "sm_90a-8")
+    found = drawn(view("rms_silu", "sm_90a-8"))
     assert [(task.kind, task.label) for task in found.lanes[0].tasks] == [
         ("load", "x"),
         ("compute", "sum → rstd"),
