@@ -106,12 +106,12 @@ def _backward(ctx, grad):
     return _launching.differentiate(gemm_relu_eager, ctx, grad)
 
 
-@_launching.custom_op("tilegen_c672aac53e0e::gemm_relu", _fake, _backward)
+@_launching.custom_op("tilegen_39c94e07bcb8::gemm_relu", _fake, _backward)
 def _op(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return _launch.direct(a, b, None)
 
 
-@_launching.custom_op("tilegen_c672aac53e0e::gemm_relu_out", lambda *arguments: None, mutates_args=("out",))
+@_launching.custom_op("tilegen_39c94e07bcb8::gemm_relu_out", lambda *arguments: None, mutates_args=("out",))
 def _op_out(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
     _launch.direct(a, b, out)
 
