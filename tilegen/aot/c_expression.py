@@ -19,8 +19,8 @@ _SHIFTS = {"tirx.shift_right": ">>", "tirx.shift_left": "<<", "tirx.bitwise_and"
 _TYPES = {"int32": "int32_t", "int64": "int64_t", "uint32": "uint32_t", "uint64": "uint64_t", "float32": "float"}
 
 
-def c_text(expr: Any, names: Mapping[str, str], bound: Mapping[str, Any]) -> str:
-    """``expr`` in C. ``names`` maps a variable to its C name; ``bound`` holds the value of a variable that has none.
+def c_text(expr: Any, names: Mapping[str, str], bound: Mapping[Any, Any]) -> str:
+    """``expr`` in C. ``names`` maps the name of a variable to its C name; ``bound`` has the value of one without.
 
     Raises :class:`UnsupportedError`.
     """
@@ -34,7 +34,7 @@ def c_text(expr: Any, names: Mapping[str, str], bound: Mapping[str, Any]) -> str
     if kind in ("IntImm", "FloatImm"):
         return str(expr.value)
     if kind == "Var":
-        return _variable(str(expr.name), names, bound)
+        return _variable(expr, names, bound)
     if kind == "Cast" and str(expr.dtype) in _TYPES:
         return f"(({_TYPES[str(expr.dtype)]})({text(expr.value)}))"
     if kind in _INFIX:
@@ -53,9 +53,9 @@ def c_text(expr: Any, names: Mapping[str, str], bound: Mapping[str, Any]) -> str
     raise UnsupportedError(f"the host function computes {str(expr)[:200]!r}, which has no C text here")
 
 
-def _variable(name: str, names: Mapping[str, str], bound: Mapping[str, Any]) -> str:
-    if name in names:
-        return names[name]
-    if name in bound:
-        return c_text(bound[name], names, bound)
-    raise UnsupportedError(f"the host function uses `{name}`, which is no argument and has no value")
+def _variable(variable: Any, names: Mapping[str, str], bound: Mapping[Any, Any]) -> str:
+    if str(variable.name) in names:
+        return names[str(variable.name)]
+    if variable in bound:
+        return c_text(bound[variable], names, bound)
+    raise UnsupportedError(f"the host function uses `{variable.name}`, which is no argument and has no value")

@@ -7,7 +7,7 @@ remains is read here, so that a small C launcher can do the same with nothing bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,29 +98,42 @@ def read_launch(prim_func: Any, host_mod: Any, device_mod: Any) -> Launch:
     def text(expr: Any) -> str:
         return c_text(expr, names, bound)
 
-    maps = tuple(_tensor_map(call.args[1:], text) for call in calls if _callee(call) == ENCODE_TILED)
-    described = {entry.name for entry in maps}
+    encoded = [call.args[1:] for call in calls if _callee(call) == ENCODE_TILED]
+    described = _distinct_names([args[0] for args in encoded])
+    maps = tuple(_tensor_map(args, described[args[0]], text) for args in encoded)
     kernels = tuple(
         _kernel(devices[_callee(call)], call.args[1:], described, text) for call in calls if _callee(call) in devices
     )
     return Launch(_used(parameters, maps, kernels), maps, kernels)
 
 
+def _distinct_names(variables: Sequence[Any]) -> dict[Any, str]:
+    """A C name for each variable: its own, and a number behind it where several have it, as with two boxes of a tensor."""
+    found: dict[Any, str] = {}
+    taken: set[str] = set()
+    for variable in variables:
+        own = str(variable.name)
+        names = (own, *(f"{own}_{number}" for number in range(1, len(variables) + 1)))
+        found[variable] = next(name for name in names if name not in taken)
+        taken.add(found[variable])
+    return found
+
+
 def _callee(call: Any) -> str:
     return str(call.args[0].value)
 
 
-def _calls(body: Any, kernels: set[str]) -> tuple[list[Any], dict[str, Any]]:
+def _calls(body: Any, kernels: set[str]) -> tuple[list[Any], dict[Any, Any]]:
     """The packed calls that matter, in order, and the value of every bound variable."""
     from tvm.tirx.stmt_functor import post_order_visit
 
     found: list[Any] = []
-    bound: dict[str, Any] = {}
+    bound: dict[Any, Any] = {}
 
     def visit(node: Any) -> None:
         kind = type(node).__name__
         if kind == "Bind":
-            bound[str(node.var.name)] = node.value
+            bound[node.var] = node.value
         elif kind == "Call" and getattr(node.op, "name", "") == "tirx.tvm_call_packed":
             name = _callee(node)
             if name in kernels or name == ENCODE_TILED:
@@ -182,7 +195,7 @@ def _scalar(variable: Any) -> str:
     return SCALARS[dtype]
 
 
-def _tensor_map(args: Any, text: Any) -> TensorMap:
+def _tensor_map(args: Any, name: str, text: Any) -> TensorMap:
     """From (handle, dtype, rank, address, shape, strides, box, element strides, interleave, swizzle, promotion, fill)."""
     rank = int(args[2])
     shape, strides, box, steps = (
@@ -190,7 +203,7 @@ def _tensor_map(args: Any, text: Any) -> TensorMap:
     )
     interleave, swizzle, promotion, fill = (int(value) for value in args[4 + 4 * rank : 8 + 4 * rank])
     return TensorMap(
-        name=str(args[0].name),
+        name=name,
         dtype=int(args[1]),
         rank=rank,
         address=text(args[3]),
@@ -205,7 +218,7 @@ def _tensor_map(args: Any, text: Any) -> TensorMap:
     )
 
 
-def _kernel(device: Any, args: Any, described: set[str], text: Any) -> Kernel:
+def _kernel(device: Any, args: Any, described: Mapping[Any, str], text: Any) -> Kernel:
     attrs = device.attrs
     name = str(attrs["global_symbol"])
     if "use_cooperative_groups" in attrs and bool(attrs["use_cooperative_groups"]):
@@ -229,9 +242,9 @@ def _kernel(device: Any, args: Any, described: set[str], text: Any) -> Kernel:
     )
 
 
-def _argument(value: Any, param: Any, described: set[str], text: Any) -> Argument:
-    if type(value).__name__ == "Var" and str(value.name) in described:
-        return Argument("CUtensorMap", str(value.name))
+def _argument(value: Any, param: Any, described: Mapping[Any, str], text: Any) -> Argument:
+    if type(value).__name__ == "Var" and value in described:
+        return Argument("CUtensorMap", described[value])
     dtype = str(param.dtype)
     return Argument("CUdeviceptr" if dtype == "handle" else _scalar(param), text(value))
 
