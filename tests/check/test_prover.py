@@ -10,6 +10,7 @@ import pytest
 from tilegen.check.claim import pointwise
 from tilegen.check.domain import Domain
 from tilegen.check.prover import Status, prove, satisfiable
+from tilegen.check.solver import counterexample
 from tilegen.expr import Range, all_of, parse_condition
 
 RANGED = Domain({"M": Range(1, 1_048_576), "N": Range(8, 65_536, 8)}, True, {})
@@ -67,6 +68,16 @@ def test_a_listed_dim_that_is_tied_to_a_ranged_one_has_its_listed_values_and_no_
     assert prove(claim("N != 288"), below).proved, "as many values as multiples, though not the same"
     outcome = prove(claim("N < 288 or M > 5"), domain)
     assert (outcome.method, outcome.counterexample) == ("z3", {"N": 384, "K": 64, "M": 1})
+
+
+def test_what_fails_everywhere_is_refuted_at_the_least_point_without_a_solver() -> None:
+    tied = replace(LISTED, ranges={**LISTED.ranges, "M": Range(1, None)}, constraint=claim("M > 5 * K and N > K"))
+    outcome = prove(claim("K < 64"), tied)
+    assert (outcome.status, outcome.method) == (Status.REFUTED, "intervals")
+    least = counterexample(claim("K < 64"), tied, tuple(outcome.counterexample))
+    assert outcome.counterexample == least
+    nowhere = replace(tied, constraint=claim("M > 5 * K and M * M < M + K"))
+    assert prove(claim("K < 64"), nowhere).proved, "a claim that fails everywhere holds where there is no point"
 
 
 def test_a_condition_on_the_domain_is_used() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,36 @@ class Domain:
             candidates = itertools.product(*(self.listed[name] for name in names))
             self._points[names] = tuple(point for point in candidates if _holds(inside, point))
         return self._points[names]
+
+    def first_point(self, names: tuple[str, ...], most: int) -> tuple[int, ...] | None:
+        """The lexicographically least point of the domain over ``names``, which must be closed, if it is among the first
+        ``most`` combinations of their values.
+        """
+        axes = [self._values(name) for name in names]
+        if None in axes:
+            return None
+        inside = compile_closure(self.constraint_on(names), names)
+        candidates = itertools.islice(_lexicographic([axis for axis in axes if axis is not None]), most)
+        return next((point for point in candidates if _holds(inside, point)), None)
+
+    def _values(self, name: str) -> Sequence[int] | None:
+        """The values that a name may have, in order; None where it has no least one."""
+        range_ = self.narrowed[name]
+        if range_.lo is None:
+            return None
+        step = range_.multiple_of
+        within = range(-(-range_.lo // step) * step, sys.maxsize if range_.hi is None else range_.hi + 1, step)
+        return [value for value in self.listed[name] if value in within] if name in self.listed else within
+
+
+def _lexicographic(axes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Combinations as `itertools.product` gives them, which would first write out every axis."""
+    if not axes:
+        yield ()
+        return
+    for value in axes[0]:
+        for rest in _lexicographic(axes[1:]):
+            yield (value, *rest)
 
 
 def domain_of(spec: Spec) -> Domain:

@@ -18,6 +18,9 @@ from tilegen.check.domain import ENUMERABLE, Domain
 from tilegen.check.thresholds import discretised, probes
 from tilegen.expr import all_of, bounds, compare, compile_closure, decide, equal, free_names, negate
 
+FIRST_POINTS = 4096
+"""Combinations of values among which the least point of a domain is looked for, before z3 is asked for it."""
+
 FAILING_VALUES = 8
 """Values at which a claim fails that are looked for in the domain, before it is given up."""
 
@@ -63,13 +66,19 @@ def prove(claim: Any, domain: Domain) -> Outcome:
 
 
 def _settle(claim: Any, domain: Domain) -> Outcome:
-    if decide(claim, domain.narrowed) is True and _defined(claim, domain):
+    by_intervals = decide(claim, domain.narrowed)
+    if by_intervals is True and _defined(claim, domain):
         return Outcome(Status.PROVED, "intervals")
     names = domain.closure(free_names(claim))
     telling = discretised(domain, (claim, domain.constraint_on(names)), names)
     size = telling.size(names)
     if size is not None and size <= ENUMERABLE:
         return _enumerate(compile_closure(claim, names), telling, names)
+    if by_intervals is False:
+        # It fails at every point, so the least point there is is the least counterexample.
+        point = domain.first_point(names, FIRST_POINTS)
+        if point is not None:
+            return Outcome(Status.REFUTED, "intervals", dict(zip(names, point, strict=True)))
     return _solve(claim, domain, names)
 
 
