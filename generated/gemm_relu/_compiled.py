@@ -188,20 +188,22 @@ class Libraries:
         return self._entries
 
     def _read(self):
-        path = self.folder / "manifest.json"
+        path, source = self.folder / "manifest.json", Path(__file__).parent / "kernel.py"
+        if not path.exists():
+            return {}
+        if not source.exists():
+            raise LibraryError(f"{self.folder} goes with a kernel.py, and there is none beside {Path(__file__).name}")
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             if manifest["abi"] != ABI:
                 abi = manifest["abi"]
                 raise LibraryError(f"{self.folder} was written for another loader (ABI {abi}, here {ABI})")
-            kernel = hashlib.sha256((Path(__file__).parent / "kernel.py").read_bytes()).hexdigest()
+            kernel = hashlib.sha256(source.read_bytes()).hexdigest()
             if kernel != manifest["kernel_sha256"]:
                 raise LibraryError(
                     f"{self.folder} was compiled from another kernel.py: run `tilegen build --aot` again"
                 )
             return {_index(entry["key"]): _checked(entry) for entry in manifest["libraries"]}
-        except FileNotFoundError:
-            return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LibraryError(f"{path} cannot be read ({error!r}): run `tilegen build --aot` again") from error
 

@@ -145,6 +145,17 @@ def test_a_manifest_that_was_cut_is_no_traceback_of_json(compiled, tilelang, tmp
         cache.get(**KEY)
 
 
+def test_a_single_file_says_that_libraries_go_with_a_folder(compiled, tilelang, tmp_path):
+    aot = write_manifest(tmp_path)
+    (tmp_path / "kernel.py").unlink()
+    cache = compiled.KernelCache(build)
+    cache.use_libraries(aot, missing="error")
+    with pytest.raises(
+        compiled.LibraryError, match=r"aot goes with a kernel\.py, and there is none beside _compiled\.py"
+    ):
+        cache.get(**KEY)
+
+
 WHOLE = {"key": KEY, "file": "x.so", "sha256": "", "parameters": [["x", "pointer", "CUdeviceptr", -1, -1]]}
 
 
