@@ -176,7 +176,7 @@ def test_an_unknown_form_is_misuse() -> None:
 def test_a_second_check_takes_the_known_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     write("a.toml", GOOD)
     first = check("a.toml").output
-    monkeypatch.setattr(report, "_checked", lambda path, data: pytest.fail("it was checked again"))
+    monkeypatch.setattr(report, "report_of", lambda *_: pytest.fail("it was checked again"))
     assert check("a.toml").output == first
 
 
