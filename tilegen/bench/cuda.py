@@ -52,12 +52,12 @@ class CudaTimer:
         while len(found) < count:
             size = min(together, count - len(found))
             seconds, ahead = self._queued(call, cold, repeat, size, host_s * size * repeat * 1.5)
-            if ahead or (size == 1 and repeat == 1):
+            if ahead or size == repeat == 1:
                 found += seconds
             elif size > 1:
                 together = size // 2
             else:
-                repeat = max(1, repeat // 2)
+                repeat //= 2
         return found
 
     def _queued(self, call: Call, cold: bool, repeat: int, count: int, wait_s: float) -> tuple[list[float], bool]:

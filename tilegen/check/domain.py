@@ -117,11 +117,11 @@ class Domain:
         """The lexicographically least point of the domain over ``names``, which must be closed, if it is among the first
         ``most`` combinations of their values.
         """
-        axes = [self._values(name) for name in names]
-        if None in axes:
+        axes = [axis for name in names if (axis := self._values(name)) is not None]
+        if len(axes) < len(names):
             return None
         inside = compile_closure(self.constraint_on(names), names)
-        candidates = itertools.islice(_lexicographic([axis for axis in axes if axis is not None]), most)
+        candidates = itertools.islice(_lexicographic(axes), most)
         return next((point for point in candidates if _holds(inside, point)), None)
 
     def _values(self, name: str) -> Sequence[int] | None:

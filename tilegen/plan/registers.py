@@ -145,9 +145,12 @@ def row_demands(plan: TilePlan, kernel: KernelPlan) -> Iterator[Demand]:
     yield Demand(counts, beside, available, _converted(plan, kernel, rows[0], counts, beside) if rows else 0)
 
 
-def resident(chip: Target, threads: int, blocks: int) -> bool:
-    """Whether so many blocks, of so many threads each, can be on one SM at once."""
-    return threads * blocks <= chip.launch.max_threads_per_sm and blocks <= chip.launch.max_blocks_per_sm
+def resident(chip: Target, threads: Size, blocks: Size) -> Condition:
+    """That so many blocks, of so many threads each, can be on one SM at once."""
+    launch = chip.launch
+    return all_of(
+        at_most(multiply(threads, blocks), launch.max_threads_per_sm), at_most(blocks, launch.max_blocks_per_sm)
+    )
 
 
 def _converted(plan: TilePlan, kernel: KernelPlan, row: Buffer, counts: Mapping[str, Size], beside: int) -> Size:

@@ -212,7 +212,6 @@ def apply(plan: Plan, folder: Path) -> bool:
         )
     if changes:
         _check_room(folder, changes)
-    if changes:
         change_tree(folder, changes)
     return bool(changes)
 

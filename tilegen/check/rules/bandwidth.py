@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 from tilegen.check.claim import text_at
 from tilegen.check.rule import Obligation, parameter_of, rule, text_of
 from tilegen.check.rules.copies import tma_loads, tma_stores
-from tilegen.expr import all_of, at_least, at_most, divides, free_names, multiply, substitute, to_text
+from tilegen.expr import all_of, at_least, divides, free_names, multiply, substitute, to_text
 from tilegen.lowering.occupancy import Occupancy, occupancy
 from tilegen.plan.layout import PHASE, LayoutError, SharedLayout, layout_in
 from tilegen.plan.model import Gemm, KernelPlan, LoopKind, Scope
-from tilegen.plan.registers import accumulator_demands
+from tilegen.plan.registers import accumulator_demands, resident
 from tilegen.plan.resources import shared_bytes, static_shared_bytes
 from tilegen.spec.diagnostic import Severity
 from tilegen.targets.facts import answer
 
 if TYPE_CHECKING:
-    from tilegen.expr import Condition, Size
+    from tilegen.expr import Size
     from tilegen.plan.model import TilePlan
-    from tilegen.targets import Target
 
 
 @rule(
@@ -171,7 +170,7 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
     for kernel in plan.kernels:
         threads = multiply(kernel.launch.threads, blocks)
         yield Obligation(
-            answer(plan.target, _together, threads, blocks),
+            answer(plan.target, resident, kernel.launch.threads, blocks),
             at="tile.blocks_per_sm",
             label=text_of(
                 lambda values, blocks, threads: (
@@ -184,11 +183,6 @@ def resident_blocks(plan: TilePlan) -> Iterator[Obligation]:
             parameter="blocks_per_sm",
             related=("tile.threads",),
         )
-
-
-def _together(chip: Target, threads: Size, blocks: Size) -> Condition:
-    """That so many blocks, with so many threads in all, can be on one SM."""
-    return all_of(at_most(threads, chip.launch.max_threads_per_sm), at_most(blocks, chip.launch.max_blocks_per_sm))
 
 
 @lru_cache(maxsize=4096)
