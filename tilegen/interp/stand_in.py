@@ -31,7 +31,7 @@ class InterpretedKernel:
         self.jobs = jobs
         self.strict = strict
         self.findings: list[Finding] = []
-        self._names = [_name(self.prim_func, parameter) for parameter in self.prim_func.params]
+        self._names = parameter_names(self.prim_func)
 
     def __call__(self, *arguments: Any) -> None:
         if len(arguments) != len(self._names):
@@ -48,6 +48,7 @@ class InterpretedKernel:
                 given[name].copy_(to_torch(output))
 
 
-def _name(prim_func: Any, parameter: Any) -> str:
+def parameter_names(prim_func: Any) -> list[str]:
+    """The names of a prim_func's arguments in order: of the buffer where one is bound, else of the scalar."""
     buffers = prim_func.buffer_map
-    return str(buffers[parameter].name) if parameter in buffers else str(parameter.name)
+    return [str(buffers[key].name if key in buffers else key.name) for key in prim_func.params]
