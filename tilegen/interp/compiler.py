@@ -19,6 +19,7 @@ from tilegen.interp.layouts import TileLayout
 from tilegen.interp.local_memory import LocalStorage
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import storage_dtype
+from tilegen.interp.places import Place, place_of
 from tilegen.interp.structure import walk
 
 LOCAL_SCOPES = ("local", "local.var")
@@ -57,12 +58,26 @@ class Compiler:
         #: Whether the kernel now compiled has roles or asynchronous operations, so that the order of accesses matters.
         self.is_concurrent = False
         self._loops: list[tuple[str, int]] = []
+        self._place: Place | None = None
+        self._last_place: Place | None = None
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
 
     def site(self, node: Any) -> Site:
-        return Site(node, tuple(self._loops))
+        return Site(node, tuple(self._loops), self._place)
+
+    @contextmanager
+    def at(self, statement: Any) -> Any:
+        """Compile a statement, so that findings can name its line of source."""
+        outer, found = self._place, place_of(statement, self._last_place)
+        if found is not None:
+            self._place = found
+            self._last_place = found if found.exact else self._last_place
+        try:
+            yield
+        finally:
+            self._place = outer
 
     def expression(self, node: Any, site: Site) -> Code:
         return compile_expression(self, node, site)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilegen.interp.places import Place
+
 #: Every kind of finding, with the sentence that the documentation prints for it.
 KINDS: dict[str, str] = {
     "uninitialised-read": "memory is read that nothing has written",
@@ -44,10 +46,11 @@ class InvalidKernelError(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """One operation in the kernel: its TIR node and the loops round it, rendered only when a finding needs it."""
+    """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed."""
 
     node: Any = field(compare=False)
     loops: tuple[tuple[str, int], ...] = ()
+    place: Place | None = None
 
     @property
     def operation(self) -> str:
@@ -76,7 +79,8 @@ class Finding:
     """One thing wrong with a run.
 
     ``index`` is the element of ``buffer``; ``block`` the grid coordinates (x, y, z); ``loops`` the values of the serial
-    loops round the operation; ``count`` how often the same finding came up (only the first is kept in full).
+    loops round the operation; ``place`` the line of source (``file:line``) and ``source`` its text, as far as TileLang noted
+    them; ``count`` how often the same finding came up (only the first is kept in full).
     """
 
     kind: str
@@ -87,6 +91,8 @@ class Finding:
     block: tuple[int, ...] | None = None
     loops: tuple[tuple[str, int], ...] = ()
     count: int = 1
+    place: str = ""
+    source: str = ""
 
     @property
     def severity(self) -> str:
@@ -99,6 +105,8 @@ class Finding:
         lines = [f"{self.severity}[{self.kind}]: {self.message}"]
         if self.operation:
             lines.append(f"  at `{self.operation}`" + (f" ({', '.join(where)})" if where else ""))
+        if self.place:
+            lines.append(f"  {self.place}" + (f": {self.source}" if self.source else ""))
         if self.count > 1:
             lines.append(f"  and {self.count - 1} more of this kind there")
         return "\n".join(lines)
@@ -114,6 +122,8 @@ class Finding:
             "index": None if self.index is None else list(self.index),
             "block": None if self.block is None else list(self.block),
             "loops": dict(self.loops),
+            "place": self.place,
+            "source": self.source,
             "count": self.count,
         }
 

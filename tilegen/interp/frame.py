@@ -144,6 +144,8 @@ class Frame:
             index=None if index is None else tuple(int(part) for part in index),
             block=self.block.coordinates,
             loops=tuple(site.loop_values(self.environment).items()),
+            place="" if site.place is None else str(site.place),
+            source="" if site.place is None else site.place.text,
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.interp.findings import InvalidKernelError
+from tilegen.interp.places import places_of_callers
 
 
 def load_object(reference: str) -> Any:
@@ -41,7 +42,8 @@ def _load_file(path: Path) -> Any:
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        spec.loader.exec_module(module)
+        with places_of_callers():
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise InvalidKernelError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
@@ -51,7 +53,8 @@ def _load_file(path: Path) -> Any:
 
 def _import(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        with places_of_callers():
+            return importlib.import_module(name)
     except ImportError as error:
         raise InvalidKernelError(f"there is no module {name}: {error}") from error
     except (Exception, SystemExit) as error:
@@ -90,7 +93,8 @@ def _known(found: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -> Any:
 def _call(factory: Any, given: Mapping[str, Any], name: str = "") -> Any:
     """What a factory returns; what it raises becomes one line that says where it came from."""
     try:
-        return factory(**given)
+        with places_of_callers():
+            return factory(**given)
     except (Exception, SystemExit) as error:
         name = name or getattr(factory, "__name__", type(factory).__name__)
         raise InvalidKernelError(f"{name} raised {type(error).__name__}: {str(error).strip()}") from error

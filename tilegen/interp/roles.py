@@ -78,7 +78,8 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
     with compiler.buffers_written() as written:
         for node in nodes:
             branch = is_role_branch(compiler, node)
-            condition = compiler.expression(node.condition, compiler.site(node.condition)) if branch else None
+            with compiler.at(node):
+                condition = compiler.expression(node.condition, compiler.site(node.condition)) if branch else None
             parts.append(Part(compile_statement(compiler, node), condition))
     compiler.is_concurrent = True
     together = sequence_of([part.step for part in parts])

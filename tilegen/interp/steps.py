@@ -67,7 +67,8 @@ def compile_statement(compiler: Compiler, node: Any) -> Step:
     handler = STATEMENTS.get(kind)
     if handler is None:
         raise UnsupportedError(f"the interpreter does not know the statement {kind}: `{render(node)}`")
-    return handler(compiler, node)
+    with compiler.at(node):
+        return handler(compiler, node)
 
 
 def sequence_of(steps: list[Step]) -> Step:
