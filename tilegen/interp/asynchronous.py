@@ -11,8 +11,9 @@ from tilegen.interp.barriers import compile_barrier
 from tilegen.interp.copies import compile_copy
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
+from tilegen.interp.lanes import constant
 from tilegen.interp.matmul import compile_product
-from tilegen.interp.steps import Signal, Step, nothing, operation
+from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -25,7 +26,7 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     if "cluster_mask" in call.annotations:
         raise UnsupportedError(f"multicast to a cluster is not modelled: `{site.operation}`")
     if "barrier" not in call.annotations:
-        return copy
+        return _in_a_group(compiler, copy, "store")
     barrier_of = compile_barrier(compiler, call.annotations["barrier"], site)
     arrives = bool(int(call.annotations.get("emit_arrive", 0)))
 
@@ -40,6 +41,27 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
         frame.acting = None
         if arrives:
             barrier.arrive(frame, site, number, 1)
+        return None
+
+    return run
+
+
+@operation("tl.tileop.async_copy")
+def _asynchronous_copy(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A load by cp.async, whose threads wait for it with ``ptx_wait_group``."""
+    return _in_a_group(compiler, compile_copy(compiler, call, site), "load")
+
+
+def _in_a_group(compiler: Compiler, copy: Step, kind: str) -> Step:
+    """A copy without a barrier, which TileLang commits as a group of its own."""
+    compiler.is_concurrent = True
+
+    def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is not None:
+            log.issue_group(frame, kind)
+        copy(frame)
+        frame.acting = None
         return None
 
     return run
@@ -79,6 +101,28 @@ def _wait_for_products(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tl.tma_store_arrive", "tl.tma_store_wait", "tirx.ptx_commit_group", "tirx.ptx_wait_group")
-def _group(compiler: Compiler, call: Any, site: Site) -> Step:
-    return nothing
+@operation("tl.tma_store_arrive", "tirx.ptx_commit_group")
+def _commit(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A group of what was issued since the last: an empty one, since each copy commits itself."""
+    kind = "store" if call.op.name == "tl.tma_store_arrive" else "load"
+
+    def run(frame: Frame) -> Signal | None:
+        if frame.block.access_log is not None:
+            frame.block.access_log.issue_group(frame, kind)
+            frame.acting = None
+        return None
+
+    return run
+
+
+@operation("tl.tma_store_wait", "tirx.ptx_wait_group")
+def _wait_for_groups(compiler: Compiler, call: Any, site: Site) -> Step:
+    kind = "store" if call.op.name == "tl.tma_store_wait" else "load"
+    allowed = compiler.expression(call.args[0], site) if call.args else constant(0, "int32")
+
+    def run(frame: Frame) -> Signal | None:
+        if frame.block.access_log is not None:
+            frame.block.access_log.wait_for_groups(frame, kind, int(allowed.run(frame)))
+        return None
+
+    return run

@@ -180,7 +180,9 @@ def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Fram
         assert isinstance(barrier, BarrierArray)
         number = uniform(frame, index, site)
         if not 0 <= number < len(barrier.counts):
-            raise UnsupportedError(f"{barrier.name}[{number}] does not exist: {site.operation}")
+            count = len(barrier.counts)
+            message = f"{barrier.name}[{number}] does not exist: there {'is' if count == 1 else 'are'} {count} of them"
+            frame.stop("out-of-bounds", site, message, barrier.name, (number,))
         return barrier, number
 
     return run
@@ -206,6 +208,15 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
         wanted = uniform(frame, parity, site)
+        if wanted not in (0, 1):
+            frame.report(
+                "barrier-misuse",
+                site,
+                f"{barrier.name}[{number}] is waited for with the parity {wanted}, which is neither 0 nor 1: "
+                "a phase counted on has to be taken modulo 2",
+                barrier.name,
+                (number,),
+            )
         wait_until(
             frame,
             site,
@@ -231,9 +242,13 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
 )
 def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
     barrier_of = compile_barrier(compiler, call.args[0], site)
+    after_loads = "cp_async" in call.op.name
 
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
+        log = frame.block.access_log
+        if log is not None and after_loads:
+            barrier.arriving[number] = log.finish_loads(frame, barrier.arriving[number])
         barrier.arrive(frame, site, number, frame.active_threads())
         return None
 

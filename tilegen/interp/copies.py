@@ -111,7 +111,7 @@ def _stretched(region: Region, extents: tuple[int, ...], frame: Frame) -> tuple[
     return tuple(1 if extent == 1 else next(remaining) for extent in shape)
 
 
-@operation("tl.tileop.copy", "tl.tileop.async_copy")
+@operation("tl.tileop.copy")
 def _copy(compiler: Compiler, call: Any, site: Site) -> Step:
     return compile_copy(compiler, call, site)
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from tilegen.interp.arguments import Bound, bind
 from tilegen.interp.barriers import Barriers, GridBarrier
-from tilegen.interp.coroutines import DeadlockError, run_together
-from tilegen.interp.findings import Finding, Findings, InvalidKernelError
+from tilegen.interp.coroutines import run_together
+from tilegen.interp.findings import Finding, Findings, InvalidKernelError, StoppedBlockError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.lanes import as_scalar
@@ -217,8 +217,9 @@ class Launch:
             return
         for number, place in blocks:
             frame = self._frame(kernel, number, place, threads)
-            with suppress(DeadlockError):
+            with suppress(StoppedBlockError):
                 kernel.body(frame)
+                _check_end(frame)
             self._collect(frame.block)
 
     def _run_side_by_side(self, kernel: Kernel, frames: Sequence[Frame]) -> None:
@@ -228,8 +229,10 @@ class Launch:
         for frame in frames:
             frame.block.grid = grid
             parts.append((frame, partial(kernel.body, frame)))
-        with suppress(DeadlockError):
+        with suppress(StoppedBlockError):
             run_together(self.host, parts)
+            for frame in frames:
+                _check_end(frame)
         for frame in frames:
             self._collect(frame.block)
 
@@ -296,6 +299,12 @@ class Launch:
             sender.send((self.findings.collected(), self.events))
         except BaseException as error:  # sent to the parent, which raises it
             sender.send(error)
+
+
+def _check_end(frame: Frame) -> None:
+    """What a block may not leave behind: copies that still read or write its shared memory."""
+    if frame.block.access_log is not None:
+        frame.block.access_log.end(frame)
 
 
 def _shared_copy(array: Array) -> Array:

@@ -44,6 +44,10 @@ class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
 
 
+class StoppedBlockError(Exception):
+    """A block cannot go on; the finding that says why has been recorded."""
+
+
 @dataclass(frozen=True)
 class Site:
     """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed."""

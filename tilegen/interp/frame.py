@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tilegen.interp.findings import Finding, Findings, Site
+from tilegen.interp.findings import Finding, Findings, Site, StoppedBlockError
 from tilegen.interp.number_formats import Array
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Frame:
         "clock",
         "environment",
         "epoch",
+        "groups",
         "issued",
         "kept",
         "mask",
@@ -98,6 +99,8 @@ class Frame:
         #: Warp-group products issued, and how many of them are known to be complete.
         self.issued = 0
         self.waited = 0
+        #: Groups of asynchronous copies issued so far, by kind ("load" by cp.async, "store" by the copy engine) and agent.
+        self.groups: dict[tuple[str, int], int] = {}
         #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
         self.epoch = 0
         self.warp_epoch = 0
@@ -127,6 +130,14 @@ class Frame:
         self.block.findings.add(
             (kind, site_key(site), buffer), lambda: self.finding(kind, site, message, buffer, index)
         )
+
+    def stop(
+        self, kind: str, site: Site, message: str, buffer: str = "", index: Sequence[int] | None = None
+    ) -> NoReturn:
+        """Record what keeps the block from going on, whether diagnostics are on or not, and end the block."""
+        found = self.finding(kind, site, message, buffer, index)
+        self.block.findings.keep((kind, site_key(site), buffer), found)
+        raise StoppedBlockError
 
     def finding(
         self,
