@@ -272,3 +272,16 @@ def test_a_copy_within_a_tile_that_stays_clear_of_its_source_is_right(clean, nor
     b = a.copy()
     b[distance : distance + 32] = a[:32]
     assert np.array_equal(clean(shifted(distance), {"A": a}), b)
+
+
+def test_a_slice_of_other_extents_than_its_tile_is_noted(normal):
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float32"), B: T.Tensor((64, 32), "float32")):
+        with T.Kernel(4, threads=64) as b:
+            tile = T.alloc_fragment((16, 32), "float32")
+            T.copy(A[b * 16 : b * 16 + 15, 0:32], tile)
+            T.copy(tile, B[b * 16, 0])
+
+    (found,) = run(main, {"A": normal(64, 32)}).findings
+    assert (found.kind, found.severity) == ("extents", "note")
+    assert "the slice of A has the extents (15, 32), and (16, 32) are copied" in found.message

@@ -60,6 +60,7 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
         else:
             extents = (source if source_leads else target).dense_shape(frame)
             from_shape, to_shape = _stretched(source, extents, frame), _stretched(target, extents, frame)
+            _note_extents(frame, source, target, from_shape, to_shape)
             if source.fixed_shape and target.fixed_shape:
                 fixed[:] = from_shape, to_shape
         tile = source.read(frame, from_shape)
@@ -69,6 +70,19 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
         return None
 
     return run
+
+
+def _note_extents(
+    frame: Frame, source: Region, target: Region, from_shape: tuple[int, ...], to_shape: tuple[int, ...]
+) -> None:
+    """Note a slice of other extents than the tile that it is copied to or from: TileLang copies what the tile has."""
+    for region, shape in ((source, from_shape), (target, to_shape)):
+        given = region.shape(frame)
+        if given != shape:
+            message = (
+                f"the slice of {region.plan.name} has the extents {given}, and {shape} are copied: the other side's"
+            )
+            frame.report("extents", region.site, message, region.plan.name)
 
 
 def _check_apart(

@@ -30,10 +30,11 @@ KINDS: dict[str, str] = {
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",
     "layout": "an explicit layout puts two elements in one place, or one element outside",
+    "extents": "the two sides of a copy have different extents; one side's are used for both",
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "unused-output", "infinity", "index-overflow"})
+NOTES = frozenset({"stages", "extents", "unused-output", "infinity", "index-overflow"})
 
 
 class UnsupportedError(Exception):
