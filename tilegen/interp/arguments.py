@@ -278,7 +278,9 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
         raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
     if not same_kind or array.dtype.itemsize != storage.itemsize:
-        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
+        if array.ndim == 0:
+            raise InvalidKernelError(f"{name} is a buffer of {dtype}, the argument is the number {array}")
+        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}; convert it first")
     return array.astype(storage)
 
 

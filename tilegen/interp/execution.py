@@ -36,13 +36,17 @@ class Result:
     """What a run gave: every buffer that the function writes, by name, and what was found wrong.
 
     ``outputs`` are numpy arrays in the storage of their dtype (``ml_dtypes`` for bfloat16 and fp8). ``dims`` are the values
-    that the dynamic dimensions and scalar arguments took; ``inputs`` the buffers that were only read.
+    that the dynamic dimensions and scalar arguments took; ``inputs`` the buffers that were only read; ``given`` what every
+    buffer that is read held before the run, in the order of the parameters. ``written`` says which elements of an output
+    were written, where not all were.
     """
 
     outputs: dict[str, Array]
     findings: list[Finding]
     dims: dict[str, int] = field(default_factory=dict)
     inputs: dict[str, Array] = field(default_factory=dict)
+    given: dict[str, Array] = field(default_factory=dict)
+    written: dict[str, Array] = field(default_factory=dict)
 
     @property
     def errors(self) -> list[Finding]:
@@ -101,6 +105,7 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
     if options.diagnostics:
         for finding in layout_findings(program.compiler.layouts, program.compiler.axes, host):
             findings.keep((finding.kind, finding.buffer), finding)
+    read = _contents(bound)
     events: dict[str, Event] = {}
     launch = Launch(program, host, findings, events, options)
     for step in program.steps:
@@ -116,6 +121,12 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
         findings.collected(),
         dims,
         {argument.parameter.name: argument.storage.data for argument in bound if argument not in outputs},
+        read,
+        {
+            argument.parameter.name: written
+            for argument in outputs
+            if (written := argument.storage.written) is not None and not written.all()
+        },
     )
 
 
@@ -125,6 +136,18 @@ def _host_frame(program: Program, findings: Findings, options: Options) -> Frame
     return Frame(
         block, [None] * len(compiler.variable_names), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64)
     )
+
+
+def _contents(bound: Sequence[Bound]) -> dict[str, Array]:
+    """What the buffers that are read hold before the run."""
+    contents = {}
+    for argument in bound:
+        plan = argument.parameter.plan
+        if plan is not None and (plan.read_in or not plan.written_in):
+            contents[argument.parameter.name] = (
+                argument.storage.data.copy() if plan.written_in else argument.storage.data
+            )
+    return contents
 
 
 def _check_outputs(outputs: Iterable[Bound], findings: Findings, events: Mapping[str, Event]) -> None:
