@@ -20,6 +20,8 @@ from tilegen.interp.structure import walk
 
 VARIABLES = ("Var", "SizeVar")
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
+#: What TileLang gives a block of a kernel that does not say ``threads=``.
+DEFAULT_THREADS = (128, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -183,9 +185,7 @@ def _launch_threads(node: Any) -> tuple[int, int, int]:
             found.append((x, y, z))
 
     walk(node, visit)
-    if not found:
-        raise InvalidKernelError("the kernel does not say how many threads a block has")
-    return found[0]
+    return found[0] if found else DEFAULT_THREADS
 
 
 def _calls(node: Any, name: str) -> bool:
