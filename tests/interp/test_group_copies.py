@@ -11,9 +11,7 @@ def gathered_rows(wait=True, rows=64):
     """Each thread copies one row, whose number it looks up, eight elements at a time."""
 
     @T.prim_func
-    def main(
-        A: T.Tensor((rows, 64), "float16"), Rows: T.Tensor((64,), "int32"), B: T.Tensor((64, 64), "float16")
-    ):
+    def main(A: T.Tensor((rows, 64), "float16"), Rows: T.Tensor((64,), "int32"), B: T.Tensor((64, 64), "float16")):
         with T.Kernel(1, threads=64) as _:
             tile = T.alloc_shared((64, 64), "float16")
             tx = T.get_thread_binding()
@@ -89,7 +87,9 @@ def test_a_run_from_outside_global_memory_is_zeros(clean, normal):
 
 
 def test_a_tile_that_is_read_before_its_group_is_waited_for_is_found(normal):
-    result = run(gathered_rows(wait=False), {"A": normal(64, 64, dtype="float16"), "Rows": np.arange(64, dtype=np.int32)})
+    result = run(
+        gathered_rows(wait=False), {"A": normal(64, 64, dtype="float16"), "Rows": np.arange(64, dtype=np.int32)}
+    )
     assert {finding.kind for finding in result.findings} == {"in-flight"}
     assert "an asynchronous copy (cp.async) that writes it may still be in flight" in result.findings[0].message
 

@@ -11,8 +11,8 @@ from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
-from tilegen.interp.register_copies import copy_registers, fill_registers, names_registers
 from tilegen.interp.regions import Region, compile_region
+from tilegen.interp.register_copies import copy_registers, fill_registers, names_registers
 from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:

@@ -64,7 +64,9 @@ def _runs(frame: Frame, access: ElementAccess, count: int, active: Array) -> tup
     outer, frame.mask = frame.mask, active
     indices, inside = access.locate(frame, storage)
     frame.mask = outer
-    first = np.ravel_multi_index(tuple(np.broadcast_to(index, active.shape).reshape(-1) for index in indices), storage.data.shape)
+    first = np.ravel_multi_index(
+        tuple(np.broadcast_to(index, active.shape).reshape(-1) for index in indices), storage.data.shape
+    )
     numbers = first[:, None] + np.arange(count)
     chosen = np.broadcast_to(inside & active, active.shape).reshape(-1)[:, None] & (numbers < storage.data.size)
     return np.unravel_index(np.minimum(numbers, storage.data.size - 1), storage.data.shape), chosen

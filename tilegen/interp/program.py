@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 # Imported for their effect: each registers the operations that it compiles.
-from tilegen.interp import asynchronous, atomics, barriers, copies, functions, group_copies, loops, matmul, reductions, threads  # noqa: F401
+from tilegen.interp import (  # noqa: F401
+    asynchronous,
+    atomics,
+    barriers,
+    copies,
+    functions,
+    group_copies,
+    loops,
+    matmul,
+    reductions,
+    threads,
+)
 from tilegen.interp.buffer_plan import BufferPlan
 from tilegen.interp.compiler import Compiler, identity
 from tilegen.interp.findings import InvalidKernelError, UnsupportedError
