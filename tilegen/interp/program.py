@@ -27,7 +27,7 @@ from tilegen.interp.lanes import Code
 from tilegen.interp.roles import compile_body
 from tilegen.interp.statements import read_block_annotations
 from tilegen.interp.steps import Step, compile_statement
-from tilegen.interp.structure import walk
+from tilegen.interp.structure import private_fragments, walk
 
 VARIABLES = ("Var", "SizeVar")
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
@@ -87,7 +87,8 @@ def compile_program(function: Any) -> Program:
         raise InvalidKernelError(f"this is no prim_func but a {type(function).__name__}")
     configuration = dict((function.attrs or {}).get("tilelang_pass_configs", {}))
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
-    compiler = Compiler(_lane_axes(function.body), guarded)
+    private = frozenset(private_fragments(function.body, identity))
+    compiler = Compiler(_lane_axes(function.body), guarded, private)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
