@@ -33,13 +33,15 @@ def identity(node: Any) -> int:
 class Compiler:
     """The tables of one compilation. ``axes`` is the number of lane axes: the threads and the deepest T.Parallel nest.
 
-    ``private`` are fragments that every thread has for itself (see ``structure.private_fragments``).
+    ``synchronises``: TileLang inserts barriers between accesses to shared memory (``tl.disable_thread_storage_sync`` is off).
+    ``private``: fragments that every thread has for itself (see ``structure.private_fragments``).
     """
 
-    def __init__(self, axes: int, guarded: bool, private: frozenset[int] = frozenset()) -> None:
+    def __init__(self, axes: int, guarded: bool, synchronises: bool, private: frozenset[int] = frozenset()) -> None:
         self.axes = axes
         self._private = private
         self.guarded = guarded
+        self.synchronises = synchronises
         self.in_index = False
         self.plans: list[BufferPlan] = []
         self.variable_names: list[str] = []
