@@ -26,7 +26,7 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     if "cluster_mask" in call.annotations:
         raise UnsupportedError(f"multicast to a cluster is not modelled: `{site.operation}`")
     if "barrier" not in call.annotations:
-        return _in_a_group(compiler, copy, "store")
+        return _store(compiler, copy)
     barrier_of = compile_barrier(compiler, call.annotations["barrier"], site)
     arrives = bool(int(call.annotations.get("emit_arrive", 0)))
 
@@ -46,20 +46,14 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tl.tileop.async_copy")
-def _asynchronous_copy(compiler: Compiler, call: Any, site: Site) -> Step:
-    """A load by cp.async, whose threads wait for it with ``ptx_wait_group``."""
-    return _in_a_group(compiler, compile_copy(compiler, call, site), "load")
-
-
-def _in_a_group(compiler: Compiler, copy: Step, kind: str) -> Step:
-    """A copy without a barrier, which TileLang commits as a group of its own."""
+def _store(compiler: Compiler, copy: Step) -> Step:
+    """A store by the copy engine, which TileLang commits as a group of its own."""
     compiler.is_concurrent = True
 
     def run(frame: Frame) -> Signal | None:
         log = frame.block.access_log
         if log is not None:
-            log.issue_group(frame, kind)
+            log.issue_store(frame)
         copy(frame)
         frame.acting = None
         return None
@@ -101,28 +95,26 @@ def _wait_for_products(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tl.tma_store_arrive", "tirx.ptx_commit_group")
-def _commit(compiler: Compiler, call: Any, site: Site) -> Step:
-    """A group of what was issued since the last: an empty one, since each copy commits itself."""
-    kind = "store" if call.op.name == "tl.tma_store_arrive" else "load"
+@operation("tl.tma_store_arrive")
+def _commit_stores(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A group of the stores since the last: an empty one, since each store commits itself."""
 
     def run(frame: Frame) -> Signal | None:
         if frame.block.access_log is not None:
-            frame.block.access_log.issue_group(frame, kind)
+            frame.block.access_log.issue_store(frame)
             frame.acting = None
         return None
 
     return run
 
 
-@operation("tl.tma_store_wait", "tirx.ptx_wait_group")
-def _wait_for_groups(compiler: Compiler, call: Any, site: Site) -> Step:
-    kind = "store" if call.op.name == "tl.tma_store_wait" else "load"
+@operation("tl.tma_store_wait")
+def _wait_for_stores(compiler: Compiler, call: Any, site: Site) -> Step:
     allowed = compiler.expression(call.args[0], site) if call.args else constant(0, "int32")
 
     def run(frame: Frame) -> Signal | None:
         if frame.block.access_log is not None:
-            frame.block.access_log.wait_for_groups(frame, kind, int(allowed.run(frame)))
+            frame.block.access_log.wait_for_stores(frame, int(allowed.run(frame)))
         return None
 
     return run

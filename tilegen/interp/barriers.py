@@ -251,16 +251,12 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tirx.ptx_arrive_barrier", "tl.ptx_cp_async_barrier_noinc", "tirx.ptx_cp_async_barrier")
+@operation("tirx.ptx_arrive_barrier", "tirx.ptx_cp_async_barrier")
 def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
     barrier_of = compile_barrier(compiler, call.args[0], site)
-    after_loads = "cp_async" in call.op.name
 
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
-        log = frame.block.access_log
-        if log is not None and after_loads:
-            barrier.arriving[number] = log.finish_loads(frame, barrier.arriving[number])
         barrier.arrive(frame, site, number, frame.active_threads())
         return None
 

@@ -35,10 +35,12 @@ class Compiler:
     """The tables of one compilation. ``axes`` is the number of lane axes: the threads and the deepest T.Parallel nest.
 
     ``synchronises``: TileLang inserts barriers between accesses to shared memory (``tl.disable_thread_storage_sync`` is off).
+    ``private``: fragments that every thread has for itself (see ``structure.private_fragments``).
     """
 
-    def __init__(self, axes: int, guarded: bool, synchronises: bool) -> None:
+    def __init__(self, axes: int, guarded: bool, synchronises: bool, private: frozenset[int] = frozenset()) -> None:
         self.axes = axes
+        self._private = private
         self.guarded = guarded
         self.synchronises = synchronises
         self.in_index = False
@@ -67,9 +69,10 @@ class Compiler:
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
+        self._stands_for: Any = None
 
     def site(self, node: Any) -> Site:
-        return Site(node, tuple(self._loops), self._place)
+        return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops), self._place)
 
     @contextmanager
     def at(self, statement: Any) -> Any:
@@ -82,6 +85,15 @@ class Compiler:
             yield
         finally:
             self._place = outer
+
+    @contextmanager
+    def in_place_of(self, node: Any) -> Any:
+        """Compile what an operation comes down to; findings name the operation itself."""
+        outer, self._stands_for = self._stands_for, node
+        try:
+            yield
+        finally:
+            self._stands_for = outer
 
     def expression(self, node: Any, site: Site) -> Code:
         return compile_expression(self, node, site)
@@ -264,6 +276,10 @@ class Compiler:
         self._kept.append(buffer)
         return self._buffers[key]
 
+    def scope_of(self, buffer: Any) -> str:
+        """The scope of a buffer; a fragment that every thread has for itself counts as ``local``."""
+        return "local" if identity(buffer.data) in self._private else str(buffer.scope())
+
     def root_of(self, data: Any) -> BufferPlan | None:
         """The plan of the memory behind a data variable."""
         return self._roots.get(identity(data))
@@ -276,7 +292,7 @@ class Compiler:
         plan = BufferPlan(
             name=str(buffer.name),
             dtype=dtype,
-            scope=str(buffer.scope()),
+            scope=self.scope_of(buffer),
             shape=[self.expression(extent, site) for extent in buffer.shape],
             strides=[self.expression(stride, site) for stride in buffer.strides],
             slot=len(self.plans),

@@ -12,6 +12,7 @@ from tilegen.interp.lanes import as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
 from tilegen.interp.regions import Region, compile_region
+from tilegen.interp.register_copies import copy_registers, fill_registers, names_registers
 from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def check_annotations(call: Any, known: frozenset[str], site: Site) -> None:
 def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     """``dst = src``, converted to the dtype of ``dst``; extents are matched without their ones, as TileLang does."""
     check_annotations(call, _COPY_HINTS, site)
+    if names_registers(call.args[0]) or names_registers(call.args[1]):
+        return copy_registers(compiler, call.args[0], call.args[1], site)
     source, target = compile_region(compiler, call.args[0], site), compile_region(compiler, call.args[1], site)
     source_leads = _LEVELS.get(source.plan.scope, 0) >= _LEVELS.get(target.plan.scope, 0)
     compiler.note_write(target.plan)
@@ -132,6 +135,8 @@ def _copy(compiler: Compiler, call: Any, site: Site) -> Step:
 
 @operation("tl.tileop.fill")
 def _fill(compiler: Compiler, call: Any, site: Site) -> Step:
+    if names_registers(call.args[0]):
+        return fill_registers(compiler, call.args[0], call.args[1], site)
     target = compile_region(compiler, call.args[0], site)
     compiler.note_write(target.plan)
     value = compiler.expression(call.args[1], site)

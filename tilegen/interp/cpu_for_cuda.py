@@ -48,7 +48,7 @@ class _Generator(torch.Generator):
     """A class, which no ``TorchFunctionMode`` sees the making of."""
 
     def __new__(cls, device: Any = "cpu") -> _Generator:
-        return super().__new__(cls, _on_cpu(device))
+        return super().__new__(cls, _on_cpu(device))  # type: ignore[call-arg]
 
 
 class _OnCPU(TorchFunctionMode):

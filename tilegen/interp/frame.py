@@ -61,9 +61,10 @@ class Frame:
         "block",
         "broken",
         "clock",
+        "committed",
+        "copies",
         "environment",
         "epoch",
-        "groups",
         "issued",
         "kept",
         "mask",
@@ -71,6 +72,7 @@ class Frame:
         "returned",
         "skipped",
         "stage",
+        "stores",
         "synced",
         "task",
         "threads",
@@ -99,8 +101,11 @@ class Frame:
         #: Warp-group products issued, and how many of them are known to be complete.
         self.issued = 0
         self.waited = 0
-        #: Groups of asynchronous copies issued so far, by kind ("load" by cp.async, "store" by the copy engine) and agent.
-        self.groups: dict[tuple[str, int], int] = {}
+        #: Bulk stores issued so far, by agent.
+        self.stores: dict[int, int] = {}
+        #: ``cp.async`` copies: the number of the group that is open, and those of the groups committed so far.
+        self.copies = 1
+        self.committed: list[int] = []
         #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
         self.epoch = 0
         self.warp_epoch = 0

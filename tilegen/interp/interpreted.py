@@ -165,5 +165,6 @@ class _Adapter(BaseKernelAdapter):  # type: ignore[misc]
             if name in given:
                 given[name].copy_(to_torch(output))
         device = next((argument.device for argument in arguments if hasattr(argument, "device")), "cpu")
-        returned = [to_torch(result.outputs[self.names[index]]).to(device) for index in self.result_idx]
+        memory = {**result.inputs, **result.outputs}  # an output that the kernel never writes is returned all the same
+        returned = [to_torch(memory[self.names[index]]).to(device) for index in self.result_idx]
         return returned[0] if len(returned) == 1 else returned or None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: ``tirx.ForKind`` of loops whose iterations run in lanes.
 _PARALLEL, _VECTORIZED = 1, 2
+_THREAD_AXES = {"threadIdx.x": 0, "threadIdx.y": 1, "threadIdx.z": 2}
 #: Loops that never end stop after this many trips.
 MAXIMUM_TRIPS = 10_000_000
 
@@ -27,10 +28,31 @@ MAXIMUM_TRIPS = 10_000_000
 def _loop(compiler: Compiler, node: Any) -> Step:
     kind = int(node.kind)
     if node.thread_binding is not None:
-        raise UnsupportedError(f"a loop bound to {node.thread_binding.thread_tag} inside a kernel is not modelled")
-    if kind == _PARALLEL or (kind == _VECTORIZED and not touches_registers(node.body)):
+        return _bound_to_threads(compiler, node)
+    if kind == _PARALLEL or (kind == _VECTORIZED and not touches_registers(compiler, node.body)):
         return _lane_loop(compiler, node)
     return _serial_loop(compiler, node)
+
+
+def _bound_to_threads(compiler: Compiler, node: Any) -> Step:
+    """``T.thread_binding(0, count, "threadIdx.x")``: another name for the number of the thread."""
+    from tvm import tirx
+
+    tag = str(node.thread_binding.thread_tag)
+    axis = _THREAD_AXES.get(tag)
+    site = compiler.site(f"for {node.loop_var.name} in T.thread_binding({render(node.extent)}, {tag})")
+    if axis is None or str(node.extent) != str(compiler.threads[axis]) or str(node.min) != "0":
+        raise UnsupportedError(f"`{site.operation}` is no number of a thread of a block of {compiler.threads} threads")
+    number = compiler.expression(tirx.call_intrin("int32", tirx.op.Op.get("tl.launch_thread_idx"), axis), site)
+    slot = compiler.variable_slot(node.loop_var)
+    compiler.note_thread_variable(node.loop_var)
+    body = compile_body(compiler, node.body)
+
+    def run(frame: Frame) -> Signal | None:
+        frame.environment[slot] = number.run(frame)
+        return body(frame)
+
+    return run
 
 
 def _serial_loop(compiler: Compiler, node: Any) -> Step:

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 # Imported for their effect: each registers the operations that it compiles.
-from tilegen.interp import asynchronous, atomics, barriers, copies, functions, loops, matmul, reductions, threads  # noqa: F401
+from tilegen.interp import (  # noqa: F401
+    asynchronous,
+    atomics,
+    barriers,
+    copies,
+    functions,
+    group_copies,
+    loops,
+    matmul,
+    reductions,
+    threads,
+)
 from tilegen.interp.buffer_plan import BufferPlan
 from tilegen.interp.compiler import Compiler, identity
 from tilegen.interp.findings import InvalidKernelError, UnsupportedError
@@ -16,10 +27,12 @@ from tilegen.interp.lanes import Code
 from tilegen.interp.roles import compile_body
 from tilegen.interp.statements import read_block_annotations
 from tilegen.interp.steps import Step, compile_statement
-from tilegen.interp.structure import walk
+from tilegen.interp.structure import private_fragments, walk
 
 VARIABLES = ("Var", "SizeVar")
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
+#: What TileLang gives a block of a kernel that does not say ``threads=``.
+DEFAULT_THREADS = (128, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,8 @@ def compile_program(function: Any) -> Program:
     configuration = dict((function.attrs or {}).get("tilelang_pass_configs", {}))
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
     synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
-    compiler = Compiler(_lane_axes(function.body), guarded, synchronises)
+    private = frozenset(private_fragments(function.body, identity))
+    compiler = Compiler(_lane_axes(function.body), guarded, synchronises, private)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
@@ -182,9 +196,7 @@ def _launch_threads(node: Any) -> tuple[int, int, int]:
             found.append((x, y, z))
 
     walk(node, visit)
-    if not found:
-        raise InvalidKernelError("the kernel does not say how many threads a block has")
-    return found[0]
+    return found[0] if found else DEFAULT_THREADS
 
 
 def _calls(node: Any, name: str) -> bool:

@@ -30,6 +30,19 @@ if TYPE_CHECKING:
 
 Clock = dict[Any, int]
 WARP = 32
+#: Agents other than roles, by the first part of their name, and what waits for each.
+_ASYNCHRONOUS = {
+    "copy": "a bulk copy",
+    "store": "a bulk store",
+    "group": "an asynchronous copy (cp.async)",
+    "product": "a warp-group product",
+}
+_WAITS = {
+    "copy": "a wait for its barrier",
+    "store": "tma_store_wait",
+    "group": "ptx_wait_group",
+    "product": "wait_wgmma",
+}
 
 
 @dataclass
@@ -66,12 +79,12 @@ class AccessLog:
         child.agent = self._new_agent()
         child.clock = {**parent.clock, child.agent: 1}
         child.issued, child.waited = parent.issued, parent.waited
-        child.groups = dict(parent.groups)
+        child.stores = dict(parent.stores)
 
     def join(self, parent: Frame, child: Frame, one_role: bool = False) -> None:
         """Roles meet: what each did is behind the others only where the compiler sees to it, or if they are one role."""
         parent.issued, parent.waited = max(parent.issued, child.issued), max(parent.waited, child.waited)
-        parent.groups |= child.groups
+        parent.stores |= child.stores
         if self.compiler_synchronises or one_role:
             merged = self.merged(parent.clock, child.clock)
             assert merged is not None
@@ -96,7 +109,7 @@ class AccessLog:
 
     def _own(self, frame: Frame) -> tuple[Any, ...]:
         """The agents of a role: its threads and what they started."""
-        return (frame.agent, ("product", frame.agent), *frame.groups)
+        return (frame.agent, ("product", frame.agent))
 
     def merged(self, left: Clock | None, right: Clock | None) -> Clock | None:
         if left is None or right is None:
@@ -126,6 +139,26 @@ class AccessLog:
         frame.waited = max(frame.waited, frame.issued - allowed)
         frame.clock[("product", frame.agent)] = frame.waited
 
+    def issue_group_copy(self, frame: Frame) -> None:
+        """A ``cp.async`` starts: its write lasts until its group is waited for, or a barrier that it arrives at opens."""
+        frame.acting = ("group", frame.agent, frame.copies)
+
+    def commit_group(self, frame: Frame) -> None:
+        """The ``cp.async`` copies issued since the last commit are one group."""
+        frame.committed.append(frame.copies)
+        frame.copies += 1
+
+    def wait_for_groups(self, frame: Frame, allowed: int) -> None:
+        """``cp.async.wait_group``: all but the last ``allowed`` groups are complete."""
+        complete = frame.committed[: max(0, len(frame.committed) - allowed)]
+        if complete:
+            frame.clock[("group", frame.agent)] = complete[-1]
+
+    def copies_arrive(self, frame: Frame, clock: Clock | None) -> Clock | None:
+        """What a barrier that ``cp.async`` copies arrive at learns: that every copy issued so far is complete."""
+        frame.copies += 1
+        return self.merged(clock, {("group", frame.agent): frame.copies - 1})
+
     def issue_copy(self, frame: Frame, barrier: Any, number: int) -> Clock:
         """A bulk copy starts: gives the clock that its completion hands to the barrier."""
         agent = ("copy", id(barrier), number)
@@ -133,24 +166,18 @@ class AccessLog:
         frame.acting = (*agent, time)
         return {**self._elected_clock(frame), agent: time}
 
-    def issue_group(self, frame: Frame, kind: str) -> None:
-        """A copy without a barrier starts, a group of its own: a ``load`` by cp.async, or a ``store`` by the copy engine."""
-        number = frame.groups[kind, frame.agent] = frame.groups.get((kind, frame.agent), 0) + 1
-        frame.acting = (kind, frame.agent, number)
+    def issue_store(self, frame: Frame) -> None:
+        """A bulk store starts: it reads its tile until it is waited for."""
+        number = frame.stores[frame.agent] = frame.stores.get(frame.agent, 0) + 1
+        frame.acting = ("store", frame.agent, number)
 
-    def wait_for_groups(self, frame: Frame, kind: str, allowed: int) -> None:
-        """All but the last ``allowed`` groups of a kind are complete: of the role's own first, then of those before it."""
-        mine = (kind, frame.agent)
-        for agent in sorted((agent for agent in frame.groups if agent[0] == kind), key=lambda agent: agent != mine):
-            issued = frame.groups[agent]
-            done = max(issued - allowed, frame.clock.get(agent, 0))
+    def wait_for_stores(self, frame: Frame, allowed: int) -> None:
+        """All but the last ``allowed`` stores have read their tiles: the role's own count first, then those before it."""
+        for agent in sorted(frame.stores, key=lambda agent: agent != frame.agent):
+            issued = frame.stores[agent]
+            done = max(issued - allowed, frame.clock.get(("store", agent), 0))
             allowed = max(0, allowed - issued)
-            frame.clock[agent] = self.completed[agent] = done
-
-    def finish_loads(self, frame: Frame, clock: Clock | None) -> Clock:
-        """``clock`` with the role's loads by cp.async, for a barrier at which their completion arrives."""
-        loads = {agent: issued for agent, issued in frame.groups.items() if agent[0] == "load"}
-        return self.merged(clock, loads) or {}
+            frame.clock["store", agent] = self.completed["store", agent] = done
 
     def end(self, frame: Frame) -> None:
         """The block ends: the copy engine may no longer use its shared memory."""
@@ -222,21 +249,6 @@ class AccessLog:
             f"nothing waits for it ({_WAITS[access.agent[0]]})"
         )
         frame.report("in-flight", access.site, message, access.storage.name)
-
-
-#: What an asynchronous agent is, and what waits for it.
-_ASYNCHRONOUS = {
-    "copy": "a bulk copy",
-    "store": "a bulk store",
-    "load": "a cp.async copy",
-    "product": "a warp-group product",
-}
-_WAITS = {
-    "copy": "a wait for its barrier",
-    "store": "tma_store_wait",
-    "load": "ptx_wait_group",
-    "product": "wait_wgmma",
-}
 
 
 def _at(site: Site) -> str:
