@@ -45,7 +45,10 @@ def bind(
                 dims[parameter.name] = frame.environment[parameter.slot]
         elif parameter.name in inputs:
             value = inputs[parameter.name]
-            if isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
+            if value is None:
+                if parameter.plan.read_in or parameter.plan.written_in:
+                    raise InvalidKernelError(f"{parameter.name} is None, and the kernel uses it")
+            elif isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
                 shapes[parameter.name] = tuple(value)
             else:
                 arrays[parameter.name] = as_array(value, parameter.dtype, parameter.name)
@@ -270,7 +273,7 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
         raise InvalidKernelError(f"{name} cannot be read as an array: {error}") from error
     if array.dtype == storage:
         return array
-    if array.dtype.kind == "V" or (
+    if array.dtype.type is np.void or (  # what numpy reads back of a dtype that it does not know
         array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)
