@@ -12,7 +12,8 @@ from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.integers import integer_operation
 from tilegen.interp.lanes import Code, as_scalar, constant
-from tilegen.interp.number_formats import storage_dtype
+from tilegen.interp.number_formats import lanes, storage_dtype
+from tilegen.interp.vectors import reinterpret_vector
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -115,8 +116,8 @@ def _find_first_set(compiler: Compiler, node: Any, site: Site) -> Code:
 def _reinterpret(compiler: Compiler, node: Any, site: Site) -> Code:
     operand = compiler.expression(node.args[0], site)
     source, target = operand.dtype, str(node.dtype)
-    if storage_dtype(source).itemsize != storage_dtype(target).itemsize:
-        raise UnsupportedError(f"a reinterpretation that changes the width is not modelled: `{render(node)}`")
+    if lanes(source) != lanes(target) or storage_dtype(source).itemsize != storage_dtype(target).itemsize:
+        return reinterpret_vector(compiler, operand, target, site)
 
     def run(frame: Frame) -> Any:
         value = operand.run(frame)

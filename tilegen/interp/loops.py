@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import Site, UnsupportedError, render
+from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar, combine_masks, is_lane_array, lane_numbers
 from tilegen.interp.number_formats import Array
 from tilegen.interp.roles import compile_body
 from tilegen.interp.steps import Signal, Step, leave, statement, without_gone
 from tilegen.interp.structure import touches_registers
+from tilegen.interp.threads import thread_index
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
 #: ``tirx.ForKind`` of loops whose iterations run in lanes.
 _PARALLEL, _VECTORIZED = 1, 2
+THREAD_AXES = {"threadIdx.x": 0, "threadIdx.y": 1, "threadIdx.z": 2}
 #: Loops that never end stop after this many trips.
 MAXIMUM_TRIPS = 10_000_000
 
@@ -27,10 +29,32 @@ MAXIMUM_TRIPS = 10_000_000
 def _loop(compiler: Compiler, node: Any) -> Step:
     kind = int(node.kind)
     if node.thread_binding is not None:
-        raise UnsupportedError(f"a loop bound to {node.thread_binding.thread_tag} inside a kernel is not modelled")
+        return _thread_loop(compiler, node)
     if kind == _PARALLEL or (kind == _VECTORIZED and not touches_registers(node.body)):
         return _lane_loop(compiler, node)
     return _serial_loop(compiler, node)
+
+
+def _thread_loop(compiler: Compiler, node: Any) -> Step:
+    """A loop bound to a thread axis: every thread runs the body once, with its own index."""
+    tag, extent = str(node.thread_binding.thread_tag), int(node.extent)
+    axis = THREAD_AXES.get(tag)
+    if axis is None:
+        raise UnsupportedError(f"a loop bound to {tag} inside a kernel is not modelled")
+    if extent != compiler.threads[axis]:
+        raise InvalidKernelError(
+            f"the loop over {node.loop_var.name} is bound to {tag} with {extent} threads; the kernel has "
+            f"{compiler.threads[axis]}"
+        )
+    slot, index = compiler.variable_slot(node.loop_var), thread_index(compiler, axis)
+    compiler.note_thread_variable(node.loop_var, axis)
+    body = compile_body(compiler, node.body)
+
+    def run(frame: Frame) -> Signal | None:
+        frame.environment[slot] = index(frame)
+        return body(frame)
+
+    return run
 
 
 def _serial_loop(compiler: Compiler, node: Any) -> Step:

@@ -31,24 +31,29 @@ _FORMATS: dict[str, Any] = {
     "float8_e5m2": ml_dtypes.float8_e5m2,
     "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
     "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "float4_e2m1fn": ml_dtypes.float4_e2m1fn,
+    "int4": ml_dtypes.int4,
+    "uint4": ml_dtypes.uint4,
     "custom[tfloat32]32": np.float32,
     "tfloat32": np.float32,
     **{f"{sign}int{bits}": getattr(np, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-_SATURATING = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_SATURATING = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
+#: Formats of which two elements share a byte on the device; here each has a byte of its own.
+_PACKED = ("float4_e2m1fn", "int4", "uint4")
 
 
 @cache
 def scalar_name(dtype: str) -> str:
     """``float16x8`` to ``float16``; other names are unchanged."""
-    match = re.fullmatch(r"(.+?\d)x\d+", dtype)
+    match = re.fullmatch(r"(.+?)x\d+", dtype)
     return match.group(1) if match else dtype
 
 
 @cache
 def lanes(dtype: str) -> int:
     """The number of vector lanes of a TIR dtype: 8 for ``float16x8``, 1 for a scalar."""
-    match = re.fullmatch(r".+?\dx(\d+)", dtype)
+    match = re.fullmatch(r".+?x(\d+)", dtype)
     return int(match.group(1)) if match else 1
 
 
@@ -73,8 +78,28 @@ def is_integer(dtype: str) -> bool:
 
 
 @cache
+def is_packed(dtype: str) -> bool:
+    """Whether two elements of a format share a byte on the device."""
+    return scalar_name(dtype) in _PACKED
+
+
+def pack(array: Array) -> Array:
+    """4-bit elements as int8, two of the last axis in each byte, the even one in the low bits."""
+    bits = np.ascontiguousarray(array).view(np.uint8) & 0xF
+    packed: Array = (bits[..., 0::2] | bits[..., 1::2] << 4).astype(np.uint8).view(np.int8)
+    return packed
+
+
+def unpack(array: Array, dtype: str) -> Array:
+    """The 4-bit elements of bytes that hold two each."""
+    data = np.ascontiguousarray(array).view(np.uint8)
+    bits: Array = np.stack([data & 0xF, data >> 4], axis=-1).reshape(*data.shape[:-1], -1)
+    return bits.view(storage_dtype(dtype))
+
+
+@cache
 def integer_range(dtype: str) -> tuple[int, int]:
-    info = np.iinfo(storage_dtype(dtype))
+    info = ml_dtypes.iinfo(storage_dtype(dtype))  # type: ignore[no-untyped-call]
     return int(info.min), int(info.max)
 
 
@@ -122,7 +147,7 @@ def to_float32(value: Any, dtype: str) -> Any:
         return np.float32(value)
     if value.dtype == np.float32:
         return value
-    if value.dtype.itemsize > 2 or value.dtype == ml_dtypes.bfloat16 or value.size < 64:
+    if value.dtype.itemsize > 2 or value.dtype == ml_dtypes.bfloat16 or value.size < 64 or is_packed(value.dtype.name):
         return value.astype(np.float32)
     if value.size >= _LARGE and value.dtype == np.float16:
         return _through_torch(value, "float32")
@@ -219,6 +244,8 @@ def poison(dtype: str) -> Any:
     storage = storage_dtype(dtype)
     if is_float(dtype):
         return storage.type(np.nan)
+    if is_packed(dtype):
+        return storage.type(5)
     return (
         storage.type(True)
         if storage == np.bool_

@@ -8,17 +8,33 @@ from typing import Any
 import numpy as np
 
 # Imported for their effect: each registers the operations that it compiles.
-from tilegen.interp import asynchronous, atomics, barriers, copies, functions, loops, matmul, reductions, threads  # noqa: F401
+from tilegen.interp import (  # noqa: F401
+    asynchronous,
+    atomics,
+    barriers,
+    copies,
+    functions,
+    loops,
+    matmul,
+    reducers,
+    reductions,
+    thread_reduce,
+    threads,
+    wide_accesses,
+)
 from tilegen.interp.buffer_plan import BufferPlan
 from tilegen.interp.compiler import Compiler, identity
 from tilegen.interp.findings import InvalidKernelError, UnsupportedError
 from tilegen.interp.lanes import Code
+from tilegen.interp.loops import THREAD_AXES
 from tilegen.interp.roles import compile_body
 from tilegen.interp.statements import read_block_annotations
 from tilegen.interp.steps import Step, compile_statement
-from tilegen.interp.structure import walk
+from tilegen.interp.structure import has_vectors, walk
 
 VARIABLES = ("Var", "SizeVar")
+#: What TileLang launches where ``T.Kernel`` does not say how many threads a block has.
+DEFAULT_THREADS = (128, 1, 1)
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
 
 
@@ -74,7 +90,7 @@ def compile_program(function: Any) -> Program:
         raise InvalidKernelError(f"this is no prim_func but a {type(function).__name__}")
     configuration = dict((function.attrs or {}).get("tilelang_pass_configs", {}))
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
-    compiler = Compiler(_lane_axes(function.body), guarded)
+    compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
@@ -161,6 +177,8 @@ def _kernel(compiler: Compiler, node: Any) -> Kernel:
     site = compiler.site("the grid")
     while type(node).__name__ == "For" and node.thread_binding is not None:
         tag = str(node.thread_binding.thread_tag)
+        if tag in THREAD_AXES:
+            break
         if _GRID_AXES.get(tag) != len(grid):
             raise UnsupportedError(f"a loop bound to {tag} here is not modelled")
         grid.append((compiler.variable_slot(node.loop_var), compiler.index_expression(node.extent, site)))
@@ -176,16 +194,21 @@ def _kernel(compiler: Compiler, node: Any) -> Kernel:
 
 def _launch_threads(node: Any) -> tuple[int, int, int]:
     found: list[tuple[int, int, int]] = []
+    bound: dict[str, int] = {}
 
     def visit(part: Any) -> None:
         if type(part).__name__ == "SBlock" and "tl.launch_threads" in part.annotations:
             x, y, z = (int(extent) for extent in part.annotations["tl.launch_threads"])
             found.append((x, y, z))
+        elif type(part).__name__ == "For" and part.thread_binding is not None:
+            bound[str(part.thread_binding.thread_tag)] = int(part.extent)
 
     walk(node, visit)
-    if not found:
-        raise InvalidKernelError("the kernel does not say how many threads a block has")
-    return found[0]
+    if found:
+        return found[0]
+    if bound:
+        return (bound.get("threadIdx.x", 1), bound.get("threadIdx.y", 1), bound.get("threadIdx.z", 1))
+    return DEFAULT_THREADS
 
 
 def _calls(node: Any, name: str) -> bool:
