@@ -272,3 +272,69 @@ def test_a_copy_within_a_tile_that_stays_clear_of_its_source_is_right(clean, nor
     b = a.copy()
     b[distance : distance + 32] = a[:32]
     assert np.array_equal(clean(shifted(distance), {"A": a}), b)
+
+
+def through_registers():
+    """Each thread copies its own row to its registers, halves it there, and copies it out in another dtype."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 32), "float32")):
+        with T.Kernel(2, threads=64) as b:
+            own = T.alloc_local((32,), "float16")
+            wide = T.alloc_local((32,), "float32")
+            tx = T.get_thread_binding()
+            T.copy(A[tx, b * 32 : b * 32 + 32], own)
+            T.copy(own, wide)
+            T.copy(wide[b * 16 : b * 16 + 16], B[tx, b * 16 : b * 16 + 16])
+
+    return main
+
+
+def filled_registers():
+    @T.prim_func
+    def main(B: T.Tensor((64, 8), "float32")):
+        with T.Kernel(1, threads=64) as _:
+            own = T.alloc_local((8,), "float32")
+            total = T.alloc_var("float32")
+            tx = T.get_thread_binding()
+            T.fill(own, tx)
+            T.clear(own[2:4])
+            T.clear(total)
+            for i in T.serial(8):
+                total += own[i]
+            T.fill(own[7], total)
+            T.copy(own, B[tx, 0:8])
+
+    return main
+
+
+def fragment_to_registers():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            tile = T.alloc_fragment((32,), "float32")
+            own = T.alloc_local((32,), "float32")
+            T.copy(A, tile)
+            T.copy(tile, own)
+            B[T.get_thread_binding()] = own[0]
+
+    return main
+
+
+def test_each_thread_copies_to_and_from_its_own_registers(clean, normal):
+    a = normal(64, 64, dtype="float16")
+    expected = np.hstack([a[:, :16], a[:, 48:]]).astype(np.float32)
+    assert np.array_equal(clean(through_registers(), {"A": a}), expected)
+
+
+def test_registers_are_filled_and_cleared_in_part_or_whole(clean):
+    thread = np.arange(64, dtype=np.float32)
+    expected = np.repeat(thread[:, None], 8, axis=1)
+    expected[:, 2:4] = 0
+    expected[:, 7] = 6 * thread
+    assert np.array_equal(clean(filled_registers(), {}), expected)
+
+
+def test_a_copy_between_a_fragment_and_registers_is_refused(normal):
+    with pytest.raises(UnsupportedError, match="which the threads share"):
+        run(fragment_to_registers(), {"A": normal(32)})

@@ -314,3 +314,35 @@ def tile_operation_after_a_return():
 def test_a_tile_operation_that_only_some_threads_reach_is_refused(normal):
     with pytest.raises(UnsupportedError, match="reached by some threads of a role only"):
         run(tile_operation_after_a_return(), {"A": normal(64)})
+
+
+def named_warp_groups():
+    """``T.ws`` names the warp group that carries out each part."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 64, 64), "float16"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256) as _:
+            tile = T.alloc_shared((64, 64), "float16")
+            total = T.alloc_fragment((64, 64), "float32")
+            ready, free = T.alloc_barrier(arrive_count=128), T.alloc_barrier(arrive_count=128)
+            with T.ws(1):
+                T.clear(total)
+            for k in T.serial(4):
+                with T.ws(0):
+                    T.barrier_wait(free, (k % 2) ^ 1)
+                    T.tma_copy(A[k, 0:64, 0:64], tile, barrier=ready)
+                    T.barrier_arrive(ready)
+                with T.ws(1):
+                    T.barrier_wait(ready, k % 2)
+                    for i, j in T.Parallel(64, 64):
+                        total[i, j] += tile[i, j]
+                    T.barrier_arrive(free)
+            with T.ws(1):
+                T.copy(total, B)
+
+    return main
+
+
+def test_warp_groups_may_be_named(clean, normal):
+    a = normal(4, 64, 64, dtype="float16")
+    np.testing.assert_allclose(clean(named_warp_groups(), {"A": a}), a.astype(np.float32).sum(0), rtol=1e-6)

@@ -304,3 +304,18 @@ def test_sync_warp_orders_the_threads_of_a_warp_only(clean, normal):
     assert np.array_equal(clean(within_warps(), {"A": a}), a.reshape(32, 2)[:, ::-1].reshape(64))
     findings = run(within_warps("across warps"), {"A": a}).findings
     assert [finding.kind for finding in findings] == ["shared-race"]
+
+
+def unnamed_threads():
+    """Says nothing of its threads: TileLang launches 128."""
+
+    @T.prim_func
+    def main(B: T.Tensor((2, 128), "int32")):
+        with T.Kernel(2) as b:
+            B[b, T.get_thread_binding()] = T.get_thread_binding() + b
+
+    return main
+
+
+def test_a_kernel_that_does_not_say_its_threads_has_128(clean):
+    np.testing.assert_array_equal(clean(unnamed_threads(), {}), np.arange(128) + np.arange(2)[:, None])

@@ -79,6 +79,6 @@ def _wait_for_products(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tl.tma_store_arrive", "tl.tma_store_wait", "tirx.ptx_commit_group", "tirx.ptx_wait_group")
-def _group(compiler: Compiler, call: Any, site: Site) -> Step:
+@operation("tl.tma_store_arrive", "tl.tma_store_wait")
+def _stores_complete(compiler: Compiler, call: Any, site: Site) -> Step:
     return nothing

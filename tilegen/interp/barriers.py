@@ -226,7 +226,6 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
 @operation(
     "tirx.ptx_arrive_barrier",
     "tirx.ptx_arrive_barrier_expect_tx",
-    "tl.ptx_cp_async_barrier_noinc",
     "tirx.ptx_cp_async_barrier",
 )
 def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:

@@ -66,9 +66,19 @@ class Compiler:
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
+        self._stands_for: Any = None
 
     def site(self, node: Any) -> Site:
-        return Site(node, tuple(self._loops))
+        return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops))
+
+    @contextmanager
+    def in_place_of(self, node: Any) -> Any:
+        """Compile what an operation comes down to; findings name the operation itself."""
+        outer, self._stands_for = self._stands_for, node
+        try:
+            yield
+        finally:
+            self._stands_for = outer
 
     def expression(self, node: Any, site: Site) -> Code:
         return compile_expression(self, node, site)

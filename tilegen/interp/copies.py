@@ -9,10 +9,10 @@ import numpy as np
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
-from tilegen.interp.local_tiles import copy_per_thread, fill_per_thread, is_per_thread
 from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
 from tilegen.interp.regions import Region, compile_region
+from tilegen.interp.register_copies import copy_registers, fill_registers, names_registers
 from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def check_annotations(call: Any, known: frozenset[str], site: Site) -> None:
 def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     """``dst = src``, converted to the dtype of ``dst``; extents are matched without their ones, as TileLang does."""
     check_annotations(call, _COPY_HINTS, site)
+    if names_registers(call.args[0]) or names_registers(call.args[1]):
+        return copy_registers(compiler, call.args[0], call.args[1], site)
     source, target = compile_region(compiler, call.args[0], site), compile_region(compiler, call.args[1], site)
     source_leads = _LEVELS.get(source.plan.scope, 0) >= _LEVELS.get(target.plan.scope, 0)
     compiler.note_write(target.plan)
-    if is_per_thread(source, target):
-        return copy_per_thread(compiler, source, target, site)
 
     shares_memory = source.plan.origin is target.plan.origin
     fixed: list[tuple[int, ...]] = []
@@ -114,19 +114,19 @@ def _stretched(region: Region, extents: tuple[int, ...], frame: Frame) -> tuple[
     return tuple(1 if extent == 1 else next(remaining) for extent in shape)
 
 
-@operation("tl.tileop.copy", "tl.tileop.async_copy")
+@operation("tl.tileop.copy")
 def _copy(compiler: Compiler, call: Any, site: Site) -> Step:
     return compile_copy(compiler, call, site)
 
 
 @operation("tl.tileop.fill")
 def _fill(compiler: Compiler, call: Any, site: Site) -> Step:
+    if names_registers(call.args[0]):
+        return fill_registers(compiler, call.args[0], call.args[1], site)
     target = compile_region(compiler, call.args[0], site)
     compiler.note_write(target.plan)
     value = compiler.expression(call.args[1], site)
     _check_reducer_start(compiler, target, value, site)
-    if is_per_thread(target):
-        return fill_per_thread(compiler, target, value, site)
 
     def run(frame: Frame) -> Signal | None:
         scalar = as_scalar(value.run(frame))

@@ -61,6 +61,8 @@ class Frame:
         "block",
         "broken",
         "clock",
+        "committed",
+        "copies",
         "environment",
         "epoch",
         "issued",
@@ -98,6 +100,9 @@ class Frame:
         #: Warp-group products issued, and how many of them are known to be complete.
         self.issued = 0
         self.waited = 0
+        #: ``cp.async`` copies: the number of the group that is open, and those of the groups committed so far.
+        self.copies = 1
+        self.committed: list[int] = []
         #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
         self.epoch = 0
         self.warp_epoch = 0

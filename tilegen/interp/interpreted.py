@@ -94,7 +94,7 @@ def _once(profiler: Profiler, func: Any = None, *_arguments: Any, **named: Any) 
     return float("nan")
 
 
-class InterpretedJITKernel(JITKernel[..., Any]):
+class InterpretedJITKernel(JITKernel[..., Any]):  # type: ignore[misc]
     """A ``JITKernel`` whose function is the interpreter; it has no source, no binary and no resources."""
 
     def __init__(self, func: Any, out_idx: Any, session: Session) -> None:
@@ -111,7 +111,7 @@ class InterpretedJITKernel(JITKernel[..., Any]):
     get_host_source = get_kernel_source
 
 
-class _Adapter(BaseKernelAdapter):
+class _Adapter(BaseKernelAdapter):  # type: ignore[misc]
     """Calls with tensors: takes all arguments but the outputs of ``out_idx``, and returns those."""
 
     def __init__(self, prim_func: Any, out_idx: Any, session: Session) -> None:

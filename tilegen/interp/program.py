@@ -14,6 +14,7 @@ from tilegen.interp import (  # noqa: F401
     barriers,
     copies,
     functions,
+    group_copies,
     loops,
     matmul,
     reducers,
@@ -33,9 +34,9 @@ from tilegen.interp.steps import Step, compile_statement
 from tilegen.interp.structure import has_vectors, walk
 
 VARIABLES = ("Var", "SizeVar")
-#: What TileLang launches where ``T.Kernel`` does not say how many threads a block has.
-DEFAULT_THREADS = (128, 1, 1)
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
+#: What TileLang gives a block of a kernel that does not say ``threads=``.
+DEFAULT_THREADS = (128, 1, 1)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Clock = dict[Any, int]
 WARP = 32
+#: Agents other than roles, by the first part of their name.
+_ASYNCHRONOUS = {"copy": "a bulk copy", "product": "a warp-group product", "group": "an asynchronous copy (cp.async)"}
 
 
 @dataclass
@@ -117,6 +119,26 @@ class AccessLog:
         frame.waited = max(frame.waited, frame.issued - allowed)
         frame.clock[("product", frame.agent)] = frame.waited
 
+    def issue_group_copy(self, frame: Frame) -> None:
+        """A ``cp.async`` starts: its write lasts until its group is waited for, or a barrier that it arrives at opens."""
+        frame.acting = ("group", frame.agent, frame.copies)
+
+    def commit_group(self, frame: Frame) -> None:
+        """The ``cp.async`` copies issued since the last commit are one group."""
+        frame.committed.append(frame.copies)
+        frame.copies += 1
+
+    def wait_for_groups(self, frame: Frame, allowed: int) -> None:
+        """``cp.async.wait_group``: all but the last ``allowed`` groups are complete."""
+        complete = frame.committed[: len(frame.committed) - allowed]
+        if complete:
+            frame.clock[("group", frame.agent)] = complete[-1]
+
+    def copies_arrive(self, frame: Frame, clock: Clock | None) -> Clock | None:
+        """What a barrier that ``cp.async`` copies arrive at learns: that every copy issued so far is complete."""
+        frame.copies += 1
+        return self.merged(clock, {("group", frame.agent): frame.copies - 1})
+
     def issue_copy(self, frame: Frame, barrier: Any, number: int) -> Clock:
         """A bulk copy starts: gives the clock that its completion hands to the barrier."""
         agent = ("copy", id(barrier), number)
@@ -165,7 +187,7 @@ class AccessLog:
         verb, other = ("written" if new.writes else "read"), ("writes" if old.writes else "reads")
         place = f"{new.storage.name}[{', '.join(str(part) for part in index)}]"
         if isinstance(old.agent, tuple):
-            who = "a bulk copy" if old.agent[0] == "copy" else "a warp-group product"
+            who = _ASYNCHRONOUS[old.agent[0]]
             message = f"{place} is {verb} while {who} that {other} it may still be in flight: `{old.site.operation}`"
         else:
             elected = isinstance(new.agent, tuple) and new.agent[0] == "copy"

@@ -34,6 +34,7 @@ _LOWERING_ATTRIBUTES = frozenset(
         "pragma_import_c",
         "pragma_unroll_explicit",
         "pragma_loop_partition_hint",
+        "warp_specialize",
     }
 )
 _LOWERING_ANNOTATIONS = frozenset(

@@ -1,16 +1,14 @@
-"""Accesses of several elements at once: ``ldg32`` to ``ldg256``, ``stg32`` to ``stg256``, and ``cp.async``."""
+"""Accesses of several elements at once: ``ldg32`` to ``ldg256`` and ``stg32`` to ``stg256``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilegen.interp.expressions import intrinsic, neighbours, pointed_load, select
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
-from tilegen.interp.lanes import Code, as_scalar, constant
-from tilegen.interp.number_formats import convert, lanes, scalar_name, storage_dtype
+from tilegen.interp.lanes import Code, constant
+from tilegen.interp.number_formats import lanes, scalar_name, storage_dtype
 from tilegen.interp.steps import Signal, Step, branch, operation
 from tilegen.interp.vectors import element_of, reinterpret_vector, side_by_side
 
@@ -58,22 +56,3 @@ def _store(compiler: Compiler, call: Any, site: Site) -> Step:
         return None
 
     return store if len(call.args) < 3 else branch(compiler.expression(call.args[2], site), store, None)
-
-
-@operation("tl.ptx_cp_async", "tirx.ptx_cp_async")
-def _copy(compiler: Compiler, call: Any, site: Site) -> Step:
-    """``cp.async`` of a number of elements; where the predicate does not hold, it writes zeros."""
-    count = int(call.args[2].value)
-    targets = neighbours(compiler, call.args[0], count, site, write=True)
-    sources = neighbours(compiler, call.args[1], count, site)
-    to, start = (str(pointed_load(compiler, pointer, site).buffer.dtype) for pointer in call.args[:2])
-    predicate = compiler.expression(call.args[3], site) if len(call.args) > 3 else constant(True, "bool")
-    zero = constant(storage_dtype(start).type(0), start)
-    values = [select(predicate, Code(source.load, start), zero, start) for source in sources]
-
-    def run(frame: Frame) -> Signal | None:
-        for target, value in zip(targets, values, strict=True):
-            target.store(frame, as_scalar(np.asarray(convert(value.run(frame), start, to))))
-        return None
-
-    return run
