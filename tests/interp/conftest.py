@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.interp.on_device import Recorder
 from tilegen.interp import run
 
 DTYPES = {
@@ -48,3 +50,11 @@ def clean() -> Callable[..., Any]:
         return outputs[0] if len(outputs) == 1 else result.outputs
 
     return go
+
+
+@pytest.fixture(autouse=True)
+def _on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``--on-device``, every right run is repeated on the GPU and compared."""
+    report = request.config.getoption("--on-device", default=None)
+    if report:
+        Recorder(Path(report), request.node.nodeid).install(monkeypatch)

@@ -1,6 +1,7 @@
 """Barriers of one thread block: mbarriers, named barriers and whole-block synchronisation.
 
-Only arrivals are counted. Bytes that a bulk copy announces have landed when the copy has been executed, which is at once.
+Arrivals are counted, and bytes that a kernel announces itself. Bytes that a bulk copy announces have landed when the copy has
+been executed, which is at once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class BarrierArray:
-    """The mbarriers of one ``T.alloc_barrier``: each completes a phase when its count of arrivals has come."""
+    """The mbarriers of one ``T.alloc_barrier``: each completes a phase when its arrivals and its bytes have come."""
 
     name: str
     counts: list[int]
@@ -34,6 +35,7 @@ class BarrierArray:
     clocks: list[Any] = field(init=False)
     arriving: list[Any] = field(init=False)
     copies: list[int] = field(init=False)
+    missing_bytes: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pending = list(self.counts)
@@ -41,6 +43,7 @@ class BarrierArray:
         self.clocks = [None] * len(self.counts)
         self.arriving = [None] * len(self.counts)
         self.copies = [0] * len(self.counts)
+        self.missing_bytes = [0] * len(self.counts)
 
     def arrive(self, frame: Frame, site: Site, number: int, arrivals: int) -> None:
         """Count arrivals; a completed phase releases what its arrivers did before to those who wait for it."""
@@ -59,7 +62,7 @@ class BarrierArray:
                 (number,),
             )
         self.pending[number] -= arrivals
-        while self.pending[number] <= 0:
+        while self.pending[number] <= 0 and not self.missing_bytes[number]:
             self.pending[number] += self.counts[number]
             self.phases[number] += 1
             if log is not None:
@@ -67,6 +70,17 @@ class BarrierArray:
                 self.arriving[number] = None
         if log is not None:
             log.advance(frame)
+
+    def expect(self, number: int, count: int) -> None:
+        """Announce bytes for the present phase, beyond those that bulk copies announce themselves."""
+        self.missing_bytes[number] += count
+
+    def bytes_text(self, number: int) -> str:
+        """For a deadlock: what is missing beside arrivals."""
+        count = self.missing_bytes[number]
+        if not count:
+            return ")"
+        return f", and {count} bytes that were expected by hand: T.tma_copy expects its own bytes, no copy brings these)"
 
     def has_passed(self, number: int, parity: int) -> bool:
         """What ``mbarrier.try_wait.parity`` tests: the phase of this parity is complete."""
@@ -135,10 +149,12 @@ class Barriers:
             barrier.clock, barrier.arriving = barrier.arriving, None
         return barrier, generation
 
-    def sync(self, frame: Frame, site: Site, number: Any, count: int) -> None:
-        """Arrive and wait until the barrier opens."""
+    def sync(
+        self, frame: Frame, site: Site, number: Any, count: int, what: Callable[[], str] | None = None
+    ) -> None:
+        """Arrive and wait until the barrier opens; ``what`` describes it in a deadlock."""
         barrier, generation = self.arrive(frame, site, number, count)
-        wait_until(frame, site, lambda: barrier.generation != generation, lambda: f"named barrier {number}")
+        wait_until(frame, site, lambda: barrier.generation != generation, what or (lambda: f"named barrier {number}"))
         log = frame.block.access_log
         if log is not None:
             log.acquire(frame, barrier.clock)
@@ -212,7 +228,8 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
             lambda: barrier.has_passed(number, wanted),
             lambda: (
                 f"{barrier.name}[{number}] to pass parity {wanted} (phase {barrier.phases[number]}, "
-                f"{barrier.pending[number]} of {barrier.counts[number]} arrivals missing)"
+                f"{max(0, barrier.pending[number])} of {barrier.counts[number]} arrivals missing"
+                + barrier.bytes_text(number)
             ),
         )
         log = frame.block.access_log
@@ -223,11 +240,7 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation(
-    "tirx.ptx_arrive_barrier",
-    "tirx.ptx_arrive_barrier_expect_tx",
-    "tirx.ptx_cp_async_barrier",
-)
+@operation("tirx.ptx_arrive_barrier", "tirx.ptx_cp_async_barrier")
 def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
     barrier_of = compile_barrier(compiler, call.args[0], site)
 
@@ -239,10 +252,21 @@ def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tl.mbarrier_expect_tx")
+@operation("tl.mbarrier_expect_tx", "tirx.ptx_arrive_barrier_expect_tx")
 def _expect(compiler: Compiler, call: Any, site: Site) -> Step:
-    compile_barrier(compiler, call.args[0], site)
-    return lambda frame: None
+    """``mbarrier.expect_tx``, of each active thread; with an arrival in the second form."""
+    barrier_of = compile_barrier(compiler, call.args[0], site)
+    count = compiler.expression(call.args[1], site)
+    arrives = str(call.op.name).startswith("tirx.ptx_arrive")
+
+    def run(frame: Frame) -> Signal | None:
+        barrier, number = barrier_of(frame)
+        barrier.expect(number, uniform(frame, count, site) * frame.active_threads())
+        if arrives:
+            barrier.arrive(frame, site, number, frame.active_threads())
+        return None
+
+    return run
 
 
 @operation("tirx.tvm_storage_sync")

@@ -32,11 +32,15 @@ def identity(node: Any) -> int:
 
 
 class Compiler:
-    """The tables of one compilation. ``axes`` is the number of lane axes: the threads and the deepest T.Parallel nest."""
+    """The tables of one compilation. ``axes`` is the number of lane axes: the threads and the deepest T.Parallel nest.
 
-    def __init__(self, axes: int, guarded: bool) -> None:
+    ``synchronises``: TileLang inserts barriers between accesses to shared memory (``tl.disable_thread_storage_sync`` is off).
+    """
+
+    def __init__(self, axes: int, guarded: bool, synchronises: bool) -> None:
         self.axes = axes
         self.guarded = guarded
+        self.synchronises = synchronises
         self.in_index = False
         self.plans: list[BufferPlan] = []
         self.variable_names: list[str] = []

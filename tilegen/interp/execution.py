@@ -237,9 +237,9 @@ class Launch:
         block.watches = self._watches() if self.options.watches else ()
         frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
         if kernel.is_concurrent and self.options.diagnostics:
-            block.access_log = AccessLog(self.program.compiler_synchronises)
+            block.access_log = AccessLog(self.program.compiler.synchronises)
             block.access_log.start(frame)
-        if not self.program.compiler_synchronises and self.options.diagnostics:
+        if not self.program.compiler.synchronises and self.options.diagnostics:
             block.thread_order = ThreadOrder()
             new_epoch(frame)
         for (slot, _), coordinate in zip(kernel.grid, place, strict=True):

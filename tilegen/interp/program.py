@@ -82,7 +82,6 @@ class Program:
     used_dimensions: tuple[str, ...]
     workspaces: tuple[BufferPlan, ...]
     steps: tuple[Kernel | Step, ...]
-    compiler_synchronises: bool
 
 
 def compile_program(function: Any) -> Program:
@@ -91,15 +90,15 @@ def compile_program(function: Any) -> Program:
         raise InvalidKernelError(f"this is no prim_func but a {type(function).__name__}")
     configuration = dict((function.attrs or {}).get("tilelang_pass_configs", {}))
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
-    compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded)
+    synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
+    compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded, synchronises)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
     workspaces: list[BufferPlan] = []
     steps = _host_steps(compiler, function.body, workspaces)
     name = str((function.attrs or {}).get("global_symbol", "main"))
-    synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
-    return Program(name, compiler, parameters, dimensions, used, tuple(workspaces), tuple(steps), synchronises)
+    return Program(name, compiler, parameters, dimensions, used, tuple(workspaces), tuple(steps))
 
 
 def _parameter(compiler: Compiler, function: Any, variable: Any) -> Parameter:

@@ -1,8 +1,8 @@
 """Roles: sets of threads that run different code at the same time, as in a warp-specialised kernel.
 
 A branch on the thread index whose body holds tile operations or waits splits the threads. Each part runs as a coroutine
-that hands over when it has to wait at a barrier. Neighbouring branches form one group, with no meeting point between them,
-since the hardware has none either; the parts meet again at the next operation that all threads carry out together.
+that hands over when it has to wait at a barrier. Neighbouring branches form one group, with a meeting point between them only
+where TileLang places a barrier; the parts meet again at the next operation that all threads carry out together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilegen.interp.compiler_barriers import barriers_between
 from tilegen.interp.coroutines import run_together
+from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code
 from tilegen.interp.local_memory import LocalStorage, LocalView
@@ -33,6 +35,28 @@ class Part:
 
     step: Step
     condition: Code | None
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A barrier that TileLang places in front of a statement of a group, for all threads that run the group."""
+
+    site: Site
+    reason: str
+
+    def describe(self) -> str:
+        return (
+            f"the barrier that TileLang places before this branch, because {self.reason} "
+            "(join the branches with `else`, or set tl.disable_thread_storage_sync)"
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """One run of neighbouring branches: its number, and the threads that take part."""
+
+    number: int
+    threads: int
 
 
 def compile_body(compiler: Compiler, node: Any) -> Step:
@@ -82,7 +106,12 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
             parts.append(Part(compile_statement(compiler, node), condition))
     compiler.is_concurrent = True
     together = sequence_of([part.step for part in parts])
-    apart = _staged([part.step for part in parts])
+    reasons = barriers_between(nodes) if compiler.synchronises else [None] * len(nodes)
+    meetings = [
+        None if reason is None else Meeting(compiler.site(getattr(node, "condition", node)), reason)
+        for node, reason in zip(nodes, reasons, strict=True)
+    ]
+    apart = _staged([part.step for part in parts], meetings)
     # Threads parted by a value (a vote) are still one role, and meet again after the statement.
     by_value = not all(
         only_thread_indices(compiler, node.condition) for node in nodes if type(node).__name__ == "IfThenElse"
@@ -103,14 +132,17 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
 _group_runs = itertools.count(1)
 
 
-def _staged(steps: list[Step]) -> Callable[[Frame, int], Signal | None]:
+def _staged(steps: list[Step], meetings: list[Meeting | None]) -> Callable[[Frame, Group], Signal | None]:
     """The steps of a group as a role runs them: between two of them it lets roles that are behind catch up."""
 
-    def run(frame: Frame, group: int) -> Signal | None:
+    def run(frame: Frame, group: Group) -> Signal | None:
         outer = frame.stage
-        for number, step in enumerate(steps):
-            frame.stage = (*outer, group, number)
-            if frame.task is not None and number:
+        for number, (step, meeting) in enumerate(zip(steps, meetings, strict=True)):
+            frame.stage = (*outer, group.number, number)
+            if meeting is not None:
+                key = ("before a branch", group.number, number)
+                frame.block.barriers.sync(frame, meeting.site, key, group.threads, meeting.describe)
+            elif frame.task is not None and number:
                 frame.task.breathe()
             signal = step(frame)
             if signal is not None:
@@ -140,13 +172,13 @@ def _classes(frame: Frame, conditions: list[Code]) -> list[Array]:
 def _run_classes(
     frame: Frame,
     classes: list[Array],
-    step: Callable[[Frame, int], Signal | None],
+    step: Callable[[Frame, Group], Signal | None],
     written: set[int],
     axes: int,
     by_value: bool,
 ) -> None:
     log = frame.block.access_log
-    group = next(_group_runs)
+    group = Group(next(_group_runs), frame.active_threads())
     parts: list[tuple[Frame, Callable[[], object]]] = []
     for chosen in classes:
         child = fork(frame, chosen, written)
@@ -163,7 +195,9 @@ def _run_classes(
         _keep_registers(frame, child, before)
 
 
-def _role(child: Frame, step: Callable[[Frame, int], Signal | None], group: int, axes: int) -> Callable[[], None]:
+def _role(
+    child: Frame, step: Callable[[Frame, Group], Signal | None], group: Group, axes: int
+) -> Callable[[], None]:
     def run() -> None:
         signal = step(child, group)
         if signal is not None:
