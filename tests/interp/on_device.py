@@ -23,7 +23,14 @@ from tilegen.interp.stand_in import parameter_names
 
 #: Largest difference over the largest magnitude, by the dtype of the output. 16-bit: one unit in the last place, where two
 #: sums that differ in the last bits round apart. float32: K = 4096 additions, tf32 operands.
-BOUND = {"float64": 1e-12, "float32": 2e-5, "float16": 2**-10, "bfloat16": 2**-7, "float8_e4m3fn": 2**-3, "float8_e5m2": 2**-2}
+BOUND = {
+    "float64": 1e-12,
+    "float32": 2e-5,
+    "float16": 2**-10,
+    "bfloat16": 2**-7,
+    "float8_e4m3fn": 2**-3,
+    "float8_e5m2": 2**-2,
+}
 #: The tensor cores add fp8 products with fewer bits than float32 has.
 FP8_OPERANDS = 2**-8
 
@@ -88,7 +95,9 @@ class Recorder:
             }
             with self.report.open("a") as file:
                 file.write(json.dumps(line) + "\n")
-            assert compared.relative_error <= limit, f"{name}{list(compared.index)} is {compared.got}, on the device {compared.expected}"
+            assert compared.relative_error <= limit, (
+                f"{name}{list(compared.index)} is {compared.got}, on the device {compared.expected}"
+            )
 
 
 def bound(dtype: str, operands: Iterable[str]) -> float:
@@ -142,7 +151,10 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         groups[", ".join(line["operands"]) or "none", line["dtype"]].append(line)
-    rows = ["| operands | output | outputs compared | equal | largest difference | bound |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| operands | output | outputs compared | equal | largest difference | bound |",
+        "|---|---|---|---|---|---|",
+    ]
     for (operands, dtype), group in sorted(groups.items()):
         worst = max(line["difference"] for line in group)
         equal = sum(line["difference"] == 0 for line in group)

@@ -80,7 +80,9 @@ class BarrierArray:
         count = self.missing_bytes[number]
         if not count:
             return ")"
-        return f", and {count} bytes that were expected by hand: T.tma_copy expects its own bytes, no copy brings these)"
+        return (
+            f", and {count} bytes that were expected by hand: T.tma_copy expects its own bytes, no copy brings these)"
+        )
 
     def has_passed(self, number: int, parity: int) -> bool:
         """What ``mbarrier.try_wait.parity`` tests: the phase of this parity is complete."""
@@ -149,9 +151,7 @@ class Barriers:
             barrier.clock, barrier.arriving = barrier.arriving, None
         return barrier, generation
 
-    def sync(
-        self, frame: Frame, site: Site, number: Any, count: int, what: Callable[[], str] | None = None
-    ) -> None:
+    def sync(self, frame: Frame, site: Site, number: Any, count: int, what: Callable[[], str] | None = None) -> None:
         """Arrive and wait until the barrier opens; ``what`` describes it in a deadlock."""
         barrier, generation = self.arrive(frame, site, number, count)
         wait_until(frame, site, lambda: barrier.generation != generation, what or (lambda: f"named barrier {number}"))

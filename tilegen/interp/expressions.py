@@ -262,19 +262,34 @@ def pointed_load(compiler: Compiler, node: Any, site: Site) -> Any:
     return place
 
 
+def flat_elements(
+    compiler: Compiler, data: Any, offset: Any, count: int, site: Site, write: bool = False
+) -> list[ElementAccess]:
+    """The accesses to ``count`` elements at an offset from the start of a buffer's memory."""
+    from tvm import tirx
+
+    flat = _flat_buffer(compiler, data, None, site)
+    return [compiler.element(flat, [tirx.const(0, "int32") + offset + number], site, write) for number in range(count)]
+
+
+def _flat_buffer(compiler: Compiler, data: Any, dtype: str | None, site: Site) -> Any:
+    """The memory behind a data variable as one row of elements."""
+    from tvm import tirx
+
+    plan = compiler.root_of(data)
+    if plan is None:
+        raise UnsupportedError(f"the pointer {data} in `{site.operation}` is neither a parameter nor allocated")
+    size = 1
+    for extent in plan.declared.shape:
+        size = size * extent
+    return tirx.decl_buffer((size,), dtype or plan.dtype, plan.name, data=data, scope=plan.scope)
+
+
 def _flat_load(compiler: Compiler, node: Any, site: Site) -> Any:
     """The element at an offset from the start of a buffer's memory: ``tvm_access_ptr(type, data, offset, extent, mask)``."""
     from tvm import tirx
 
-    plan = compiler.root_of(node.args[1])
-    if plan is None:
-        raise UnsupportedError(
-            f"the pointer `{render(node)}` in `{site.operation}` is neither a parameter nor allocated"
-        )
-    size = 1
-    for extent in plan.declared.shape:
-        size = size * extent
-    flat = tirx.decl_buffer((size,), str(node.args[0].dtype), plan.name, data=node.args[1], scope=plan.scope)
+    flat = _flat_buffer(compiler, node.args[1], str(node.args[0].dtype), site)
     return tirx.BufferLoad(flat, [node.args[2]])
 
 

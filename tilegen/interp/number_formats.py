@@ -161,6 +161,8 @@ def round_to(value: Any, dtype: str) -> Any:
     fp8 saturates at its largest finite value, as ``cvt.rn.satfinite`` does; float16 and bfloat16 overflow to infinity.
     """
     storage = storage_dtype(dtype)
+    if storage == ml_dtypes.float8_e8m0fnu:
+        return _to_power_of_two(value)
     if scalar_name(dtype) in _SATURATING:
         limit = float_max(dtype)
         value = np.clip(value, -limit, limit)
@@ -169,6 +171,18 @@ def round_to(value: Any, dtype: str) -> Any:
             return _through_torch(value, "float16")
         return value if value.dtype == storage else value.astype(storage)
     return storage.type(value)
+
+
+def _to_power_of_two(value: Any) -> Any:
+    """float8_e8m0: the power of two at or above the magnitude, as TileLang's conversion (``cvt.rp.satfinite``) gives it."""
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(np.asarray(value, dtype=np.float64))
+        mantissa, exponent = np.frexp(magnitude)
+    biased = np.where(magnitude == 0, 0, exponent + 127 - (mantissa == 0.5))
+    biased = np.where(np.isinf(magnitude), 254, np.clip(biased, 0, 254))
+    bits = np.where(np.isnan(magnitude), 255, biased).astype(np.uint8)
+    result: Array = bits.view(ml_dtypes.float8_e8m0fnu) if bits.ndim else bits.reshape(1).view(ml_dtypes.float8_e8m0fnu)
+    return result if isinstance(value, np.ndarray) else result.reshape(-1)[0]
 
 
 #: From this size on, torch converts float16 faster than numpy: ten times, since numpy has no vector code for it.

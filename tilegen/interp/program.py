@@ -21,6 +21,7 @@ from tilegen.interp import (  # noqa: F401
     reductions,
     thread_reduce,
     threads,
+    warp_products,
     wide_accesses,
 )
 from tilegen.interp.buffer_plan import BufferPlan

@@ -195,9 +195,7 @@ def _run_classes(
         _keep_registers(frame, child, before)
 
 
-def _role(
-    child: Frame, step: Callable[[Frame, Group], Signal | None], group: Group, axes: int
-) -> Callable[[], None]:
+def _role(child: Frame, step: Callable[[Frame, Group], Signal | None], group: Group, axes: int) -> Callable[[], None]:
     def run() -> None:
         signal = step(child, group)
         if signal is not None:

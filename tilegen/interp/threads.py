@@ -134,6 +134,26 @@ _vote("tl.ballot_sync", lambda votes: sum(1 << int(lane) for flag, lane in votes
 _vote("tl.ballot", lambda votes: sum(1 << int(lane) for flag, lane in votes.T if flag))
 
 
+@intrinsic("tl.match_any_sync", "tl.match_all_sync")
+def _match(compiler: Compiler, node: Any, site: Site) -> Code:
+    """The lanes of the warp with the same value (``any``); all of them if all agree, else none (``all``)."""
+    value = compiler.expression(node.args[1], site)
+    axes, every = compiler.axes, "all" in node.op.name
+
+    def run(frame: Frame) -> Any:
+        values = per_thread(frame, value.run(frame), axes).reshape(frame.threads.size, -1)[:, 0]
+        active, warps = _active(frame, axes), _by_warp(frame)
+        result = np.zeros(frame.threads.size, dtype=np.int64)
+        for warp in np.unique(warps):
+            members = np.flatnonzero((warps == warp) & active)
+            same = values[members][:, None] == values[members][None, :]
+            lanes = 1 << (frame.threads[members] % WARP)
+            result[members] = np.where(same.all(), lanes.sum(), 0) if every else (same * lanes).sum(axis=1)
+        return as_scalar(thread_column(frame, result, axes))
+
+    return Code(run, str(node.dtype))
+
+
 @intrinsic("tl.activemask")
 def _active_mask(compiler: Compiler, node: Any, site: Site) -> Code:
     axes = compiler.axes
