@@ -13,6 +13,7 @@ from tilegen.interp import (  # noqa: F401
     atomics,
     barriers,
     copies,
+    externals,
     functions,
     group_copies,
     loops,

@@ -45,6 +45,7 @@ _LOWERING_ANNOTATIONS = frozenset(
         "tl.launch_threads",
         "tl.ws_schedule",
         "barrier_init",
+        "pragma_import_c",
         "safe_value_map",
         "reducer_info",
         "reducer_info_v2",
@@ -261,18 +262,3 @@ _HINTS = (
 @operation(*_HINTS)
 def _hint(compiler: Compiler, call: Any, site: Site) -> Step:
     return nothing
-
-
-@operation("tirx.call_extern")
-def _extern(compiler: Compiler, call: Any, site: Site) -> Step:
-    """``T.print`` calls an external function; what it prints is evaluated, so that its reads are checked, and dropped."""
-    if not str(call.args[0].value).startswith("debug_print"):
-        raise UnsupportedError(f"the external function {call.args[0].value} is not modelled: `{site.operation}`")
-    values = [compiler.expression(argument, site) for argument in call.args[1:]]
-
-    def run(frame: Frame) -> Signal | None:
-        for value in values:
-            value.run(frame)
-        return None
-
-    return run
