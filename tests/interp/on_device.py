@@ -2,6 +2,8 @@
 
 ``pytest tests/interp --on-device REPORT`` compiles every kernel that a test interpreted without a finding, runs it on the CUDA
 device with the same bits, and fails where an output is further from the interpreter's than the order of additions explains.
+A kernel that TileLang itself refuses is written down with TileLang's reason. Tests that measure time are no use here
+(leave them out with ``-k``), and a kernel that hangs, hangs: give a limit to the command.
 ``python -m tests.interp.on_device REPORT`` prints the worst differences by dtype as a table.
 """
 
@@ -9,8 +11,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,8 @@ BOUND = {
 }
 #: The tensor cores add fp8 products with fewer bits than float32 has.
 FP8_OPERANDS = 2**-8
+#: float32 outputs behind a 16-bit rounding, of the probabilities that the second product of attention takes.
+ROUNDED_BETWEEN = {"o_partial": 2**-10}
 
 
 @dataclass(frozen=True)
@@ -75,29 +79,30 @@ class Recorder:
         monkeypatch.setattr(execution, "bind", bind_and_keep)
         monkeypatch.setattr(execution, "execute", execute_and_compare)
 
-    def compare(self, function: Any, arguments: Iterable[Before], result: execution.Result) -> None:
-        arguments = list(arguments)
+    def compare(self, function: Any, arguments: Sequence[Before], result: execution.Result) -> None:
         if any(stride < 0 for argument in arguments for stride in argument.strides):
-            return  # torch has no such tensors
-        outputs = run_on_device(function, arguments, result.dims)
+            self._note({"refused": "torch has no tensors of negative strides"})
+            return
+        try:
+            outputs = run_on_device(function, arguments, result.dims)
+        except Exception as error:
+            self._note({"refused": str(error).strip().splitlines()[-1][:200]})
+            return
         operands = sorted({argument.contents.dtype.name for argument in arguments if not argument.only_written})
+        wrong = []
         for name, interpreted in result.outputs.items():
             compared = compare(name, interpreted, outputs[name])
             dtype = interpreted.dtype.name
-            limit = bound(dtype, operands)
-            line = {
-                "test": self.test,
-                "output": name,
-                "operands": operands,
-                "dtype": dtype,
-                "difference": compared.relative_error,
-                "bound": limit,
-            }
-            with self.report.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-            assert compared.relative_error <= limit, (
-                f"{name}{list(compared.index)} is {compared.got}, on the device {compared.expected}"
-            )
+            limit = max(bound(dtype, operands), ROUNDED_BETWEEN.get(name, 0.0))
+            difference = compared.relative_error
+            self._note({"operands": operands, "dtype": dtype, "output": name, "difference": difference, "bound": limit})
+            if not difference <= limit:
+                wrong.append(f"{name}{list(compared.index)} is {compared.got}, on the device {compared.expected}")
+        assert not wrong, wrong
+
+    def _note(self, line: Mapping[str, Any]) -> None:
+        with self.report.open("a") as file:
+            file.write(json.dumps({"test": self.test, **line}) + "\n")
 
 
 def bound(dtype: str, operands: Iterable[str]) -> float:
@@ -148,6 +153,9 @@ def device_tensor(argument: Before) -> Any:
 
 def table(lines: Iterable[Mapping[str, Any]]) -> str:
     """Markdown: by operands and output dtype, how many outputs of how many tests, and the largest difference."""
+    lines = list(lines)
+    refused = Counter(line["refused"] for line in lines if "refused" in line)
+    lines = [line for line in lines if "refused" not in line]
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for line in lines:
         groups[", ".join(line["operands"]) or "none", line["dtype"]].append(line)
@@ -160,6 +168,9 @@ def table(lines: Iterable[Mapping[str, Any]]) -> str:
         equal = sum(line["difference"] == 0 for line in group)
         limit = max(line["bound"] for line in group)
         rows.append(f"| {operands} | {dtype} | {len(group)} | {equal} | {worst:.1e} | {limit:.1e} |")
+    tests = len({line["test"] for line in lines})
+    rows += ["", f"{len(lines)} outputs of {tests} tests; not run on the device:", ""]
+    rows += [f"* {count} x {reason}" for reason, count in refused.most_common()]
     return "\n".join(rows)
 
 

@@ -78,9 +78,10 @@ def last_block_sums(blocks):
             T.sync_threads()
             if before[0] == blocks - 1:
                 all_of_them = T.alloc_fragment((blocks,), "float32")
+                sum_of_them = T.alloc_fragment((1,), "float32")
                 T.copy(partial, all_of_them)
-                T.reduce_sum(all_of_them, total, dim=0)
-                B[0] = total[0]
+                T.reduce_sum(all_of_them, sum_of_them, dim=0)
+                B[0] = sum_of_them[0]
 
     return main
 

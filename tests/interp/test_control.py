@@ -22,8 +22,9 @@ def loops():
     @T.prim_func
     def main(A: T.Tensor((64,), "float32"), B: T.Tensor((6,), "float32")):
         with T.Kernel(1, threads=32) as _:
-            total = T.alloc_fragment((6,), "float32")
-            T.clear(total)
+            total = T.alloc_local((6,), "float32")
+            for v in T.serial(6):
+                total[v] = 0.0
             for k in T.serial(4, 12):
                 total[0] += A[k]
             for k in T.serial(0, 64, 16):
@@ -40,7 +41,8 @@ def loops():
                 total[4] += copy[v]
             for k in T.grid(4, 2):
                 total[5] += A[k[0] * 2 + k[1]] if False else 1.0
-            T.copy(total, B)
+            for v in T.serial(6):
+                B[v] = total[v]
 
     return main
 

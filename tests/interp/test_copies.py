@@ -64,8 +64,12 @@ def part_of_a_stage():
             stages = T.alloc_shared((2, 16, 32), "float32")
             for s in T.serial(2):
                 T.copy(A[s, :, :], stages[s, :, :])
-            T.copy(stages[1, :, 0:16], B[:, 16:32])
-            T.copy(stages[0, :, 16:32], B[:, 0:16])
+            right = T.alloc_fragment((16, 16), "float32")
+            left = T.alloc_fragment((16, 16), "float32")
+            T.copy(stages[1, :, 0:16], right)
+            T.copy(stages[0, :, 16:32], left)
+            T.copy(right, B[:, 16:32])
+            T.copy(left, B[:, 0:16])
 
     return main
 

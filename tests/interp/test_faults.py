@@ -43,7 +43,7 @@ def gemm(fault=None, M=64, N=64, K=96):
     return main
 
 
-def row_norm(fault=None, columns=96):
+def row_norm(fault=None, columns=128):
     rows = T.dynamic("M")
     eps = 0.0 if fault == "no epsilon" else 1e-5
 
@@ -342,18 +342,18 @@ CAUGHT = [
     (gemm, "missing clear", GEMM_INPUTS, "uninitialised-read", "acc[0, 0] (local.fragment) is read before", "T.gemm"),
     (gemm, "read before write", GEMM_INPUTS, "uninitialised-read", "B_shared[0, 0] (shared.dyn) is read", "T.gemm"),
     (gemm, "off-by-one tile", GEMM_INPUTS, "out-of-bounds", "acc[64, 0] is outside its shape (64, 64)", "C[by * 64"),
-    (row_norm, "missing reduction", {"X": half(40, 96)}, "uninitialised-read", "total[0]", "rsqrt(total"),
+    (row_norm, "missing reduction", {"X": half(40, 128)}, "uninitialised-read", "total[0]", "rsqrt(total"),
     (
         row_norm,
         "row index over the tile",
-        {"X": half(40, 96)},
+        {"X": half(40, 128)},
         "out-of-bounds",
         "total[16] is outside its shape (16)",
         "rs",
     ),
-    (row_norm, "half of the rows", {"X": half(48, 96)}, "unwritten-output", "Y[8, 0] is never written", ""),
-    (row_norm, "no epsilon", {"X": half(40, 96) * 0}, "non-finite", "becomes nan", "rsqrt"),
-    (row_norm, "narrow squares", {"X": half(40, 96) * 0 + 300}, "non-finite", "becomes inf", "square[i, j]"),
+    (row_norm, "half of the rows", {"X": half(48, 128)}, "unwritten-output", "Y[8, 0] is never written", ""),
+    (row_norm, "no epsilon", {"X": half(40, 128) * 0}, "non-finite", "becomes nan", "rsqrt"),
+    (row_norm, "narrow squares", {"X": half(40, 128) * 0 + 300}, "non-finite", "becomes inf", "square[i, j]"),
     (softmax, "stale running maximum", {"X": single(16, 200)}, "uninitialised-read", "previous[0]", "total[i]"),
     (windows, "no guard", {"X": single(32, 32)}, "non-finite", "high[i] = -inf", "T.exp(x[i, j] - high[i])"),
     (scatter, "double write", A64, "double-write", "written by two iterations", "B[i // 2]"),
@@ -464,10 +464,10 @@ def test_repeated_findings_are_counted_not_repeated():
 
 
 def test_findings_of_several_processes_are_merged():
-    alone = run(row_norm("half of the rows"), {"X": half(48, 96)})
-    together = run(row_norm("half of the rows"), {"X": half(48, 96)}, jobs=3)
+    alone = run(row_norm("half of the rows"), {"X": half(48, 128)})
+    together = run(row_norm("half of the rows"), {"X": half(48, 128)}, jobs=3)
     assert [finding.kind for finding in together.findings] == [finding.kind for finding in alone.findings]
-    missing = run(row_norm("missing reduction"), {"X": half(48, 96)}, jobs=3).findings
+    missing = run(row_norm("missing reduction"), {"X": half(48, 128)}, jobs=3).findings
     assert [(finding.kind, finding.count) for finding in missing if finding.kind == "uninitialised-read"] == [
         ("uninitialised-read", 3)
     ]

@@ -182,9 +182,9 @@ def test_a_stand_in_writes_its_outputs_in_place_and_refuses_findings(normal):
     from tests.interp.test_faults import row_norm
     from tilegen.interp import WrongKernelError
 
-    x = torch.from_numpy(normal(40, 96, dtype="float16"))
+    x = torch.from_numpy(normal(40, 128, dtype="float16"))
     y = torch.empty_like(x)
     InterpretedKernel(row_norm())(x, y)
-    assert torch.allclose(y.float(), torch.nn.functional.rms_norm(x.float(), (96,), eps=1e-5), atol=2e-3)
+    assert torch.allclose(y.float(), torch.nn.functional.rms_norm(x.float(), (128,), eps=1e-5), atol=2e-3)
     with pytest.raises(WrongKernelError, match="uninitialised-read"):
         InterpretedKernel(row_norm("missing reduction"))(x, y)

@@ -154,7 +154,9 @@ def test_atomic_extremes_return_what_they_found(clean, rng):
     assert outputs["low"][0] == a.min()
 
 
-def hints():
+def hints(expects_by_hand=False):
+    """``T.tma_copy`` expects its own bytes at the barrier; to expect them by hand too waits for bytes that never come."""
+
     @T.prim_func
     def main(A: T.Tensor((64, 64), "float16"), B: T.Tensor((64, 64), "float16")):
         with T.Kernel(1, threads=128) as _:
@@ -164,8 +166,9 @@ def hints():
             T.annotate_l2_hit_ratio({A: 0.5})
             T.pdl_sync()
             tx = T.get_thread_binding()
-            if tx == 0:
-                T.mbarrier_expect_tx(loaded, 8192)
+            if expects_by_hand:
+                if tx == 0:
+                    T.mbarrier_expect_tx(loaded, 8192)
             T.tma_copy(A, tile, barrier=loaded)
             if tx == 0:
                 T.barrier_arrive(loaded)
@@ -178,6 +181,12 @@ def hints():
     return main
 
 
-def test_hints_fences_and_expected_bytes_change_no_value(clean, normal):
+def test_hints_and_fences_change_no_value(clean, normal):
     a = normal(64, 64, dtype="float16")
     assert np.array_equal(clean(hints(), {"A": a}), a)
+
+
+def test_bytes_that_no_copy_brings_are_a_deadlock(normal):
+    findings = run(hints(expects_by_hand=True), {"A": normal(64, 64, dtype="float16")}).errors
+    assert [finding.kind for finding in findings] == ["deadlock"]
+    assert "0 of 1 arrivals missing, and 8192 bytes that were expected by hand" in str(findings[0])

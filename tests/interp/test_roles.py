@@ -42,11 +42,12 @@ def producer_consumer(fault=None, blocks=6, stages=2):
     return main
 
 
-def separate_branches():
-    """Two branches one after the other, each waiting for the other: they run at the same time."""
+def separate_branches(ordered_by_the_compiler=False):
+    """Two branches one after the other, each waiting for the other: they run at the same time, if no barrier parts them."""
 
     @T.prim_func
     def main(A: T.Tensor((4, 64), "float32"), B: T.Tensor((4, 64), "float32")):
+        T.annotate_pass_configs({"tl.disable_thread_storage_sync": not ordered_by_the_compiler})
         with T.Kernel(1, threads=256) as _:
             tile = T.alloc_shared((64,), "float32")
             full = T.alloc_barrier(128)
@@ -225,6 +226,13 @@ def test_a_ring_works_for_any_trip_count(clean, normal, blocks):
 def test_branches_that_wait_for_each_other_run_at_the_same_time(clean, normal):
     a = normal(4, 64)
     assert np.array_equal(clean(separate_branches(), {"A": a}), a)
+
+
+def test_a_barrier_of_the_compiler_between_branches_that_wait_for_each_other_is_a_deadlock(normal):
+    (finding,) = run(separate_branches(ordered_by_the_compiler=True), {"A": normal(4, 64)}).errors
+    assert finding.kind == "deadlock"
+    assert "wait for the barrier that TileLang places before this branch" in str(finding)
+    assert "tile is written in the branch before and read in this one" in str(finding)
 
 
 def test_roles_within_roles_keep_their_own_accumulators(clean, normal):

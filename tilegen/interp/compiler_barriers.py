@@ -20,6 +20,7 @@ _READS, _WRITES = 1, 2
 #: Beyond every index.
 _FAR = 2**63
 _BY_COPY_ENGINE = ("tl.tileop.tma_copy", "tl.tileop.async_copy")
+_BY_TENSOR_CORE = ("tl.tileop.gemm", "tl.tileop.wgmma_gemm")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Access:
     bounds: tuple[tuple[int, int], ...]
     writes: bool
     by: str
-    """``copy`` for the copy engine, ``atomic``, or nothing."""
+    """``copy`` for the copy engine, ``product`` for the tensor cores, ``atomic``, or nothing."""
 
     def conflicts(self, other: Access) -> bool:
         """Whether TileLang orders the two: one memory, one writes, and the elements are not known to be others."""
@@ -38,8 +39,8 @@ class Access:
             return False
         if self.by and self.by == other.by and self.writes and other.writes:
             return False
-        if not self.buffer.same_as(other.buffer):
-            return True
+        if not self.buffer.same_as(other.buffer) or {self.by, other.by} & {"copy", "product"}:
+            return True  # TileLang does not tell the elements behind a pointer apart
         pairs = zip(self.bounds, other.bounds, strict=True)
         return all(first[0] <= second[1] and second[0] <= first[1] for first, second in pairs)
 
@@ -89,7 +90,7 @@ def _accesses_where(node: Any, analyzer: Any, condition: Any) -> list[Access]:
                 mask = int(part.args[1])
                 regions[identity(part.args[0])] = _Region(list(part.args[2:]), mask & _READS > 0, mask & _WRITES > 0)
                 return
-            by = "copy" if name in _BY_COPY_ENGINE else "atomic" if ".atomic" in name else ""
+            by = _author(name)
             for argument in part.args if by else ():
                 region = regions.get(identity(argument.args[0])) if getattr(argument, "args", None) else None
                 if region is not None:
@@ -100,6 +101,14 @@ def _accesses_where(node: Any, analyzer: Any, condition: Any) -> list[Access]:
     walk(node, visit)
     with nullcontext() if condition is None else analyzer.constraint_scope(condition):
         return [access for part in found for access in _of(part, regions.get(identity(part)), analyzer)]
+
+
+def _author(name: str) -> str:
+    if name in _BY_COPY_ENGINE:
+        return "copy"
+    if name in _BY_TENSOR_CORE:
+        return "product"
+    return "atomic" if ".atomic" in name else ""
 
 
 @dataclass
