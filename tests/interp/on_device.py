@@ -2,8 +2,8 @@
 
 ``pytest tests/interp --on-device REPORT`` compiles every kernel that a test interpreted without a finding, runs it on the CUDA
 device with the same bits, and fails where an output is further from the interpreter's than the order of additions explains.
-A kernel that TileLang itself refuses is written down with TileLang's reason. Tests that measure time are no use here
-(leave them out with ``-k``), and a kernel that hangs, hangs: give a limit to the command.
+A kernel that TileLang itself refuses is written down with TileLang's reason. Leave out tests that measure time (``-k``), and
+give the command a limit: a kernel that hangs on the device hangs the test.
 ``python -m tests.interp.on_device REPORT`` prints the worst differences by dtype as a table.
 """
 

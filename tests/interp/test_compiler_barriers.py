@@ -1,4 +1,4 @@
-"""The barriers that TileLang places between neighbouring branches: what the interpreter takes for granted, what is lowered."""
+"""The barriers that TileLang places between neighbouring branches: what the interpreter expects, and what is lowered."""
 
 import pytest
 import tilelang

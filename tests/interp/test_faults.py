@@ -26,19 +26,30 @@ def gemm(fault=None, M=64, N=64, K=96):
                 if fault == "read before write":
                     T.gemm(A_shared, B_shared, acc)
                     T.copy(B[k * 32, bx * 64], B_shared)
-                elif fault == "wrong transpose":
-                    T.copy(B[k * 32, bx * 64], B_shared)
-                    half = T.alloc_shared((32, 32), "float16")
-                    left = T.alloc_fragment((64, 32), "float32")
-                    T.copy(B_shared[:, 0:32], half)
-                    T.gemm(A_shared, half, left, transpose_B=True, clear_accum=True)
-                    for i, j in T.Parallel(64, 32):
-                        acc[i, j] += left[i, j]
                 else:
                     T.copy(B[k * 32, bx * 64], B_shared)
                     T.gemm(A_shared, B_shared, acc)
             for i, j in T.Parallel(rows, 64):
                 C[by * 64 + i, bx * 64 + j] = acc[i, j]
+
+    return main
+
+
+def square_tiles(fault=None):
+    """A product whose tiles of B are square, so that a wrong transpose fits too."""
+
+    @T.prim_func
+    def main(A: T.Tensor((64, 96), "float16"), B: T.Tensor((96, 32), "float16"), C: T.Tensor((64, 32), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            A_shared = T.alloc_shared((64, 32), "float16")
+            B_shared = T.alloc_shared((32, 32), "float16")
+            acc = T.alloc_fragment((64, 32), "float32")
+            T.clear(acc)
+            for k in T.serial(3):
+                T.copy(A[0, k * 32], A_shared)
+                T.copy(B[k * 32, 0], B_shared)
+                T.gemm(A_shared, B_shared, acc, transpose_B=fault == "wrong transpose")
+            T.copy(acc, C)
 
     return main
 
@@ -335,6 +346,7 @@ def single(*shape):
     return NORMAL(shape).astype(np.float32)
 
 
+SQUARE = {"A": half(64, 96), "B": half(96, 32)}
 GEMM_INPUTS = {"A": half(64, 96), "B": half(96, 64)}
 A64 = {"A": single(64)}
 #: kernel, fault, inputs, kind of the finding, a part of its message, a part of the operation.
@@ -436,7 +448,7 @@ def _log_sum_exp(x):
 
 X = single(16, 200)
 NUMBERS = [
-    (gemm, "wrong transpose", GEMM_INPUTS, "C", GEMM_INPUTS["A"].astype(float) @ GEMM_INPUTS["B"].astype(float)),
+    (square_tiles, "wrong transpose", SQUARE, "C", SQUARE["A"].astype(float) @ SQUARE["B"].astype(float)),
     (softmax, "missing tail mask", {"X": X}, "Y", _log_sum_exp(X)),
     (reshape, "reshape for a transpose", {"A": single(16, 32)}, "B", None),
 ]

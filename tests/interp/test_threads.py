@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
-from tilegen.interp import run
+from tilegen.interp import UnsupportedError, run
 
 
 def saxpy(n):
@@ -319,3 +319,46 @@ def unnamed_threads():
 
 def test_a_kernel_that_does_not_say_its_threads_has_128(clean):
     np.testing.assert_array_equal(clean(unnamed_threads(), {}), np.arange(128) + np.arange(2)[:, None])
+
+
+def numbers_in_a_fragment():
+    """A fragment that no tile operation names is an array of each thread's own: the compiler declares it so."""
+
+    @T.prim_func
+    def main(A: T.Tensor((4, 64), "int32"), B: T.Tensor((4, 64), "int32")):
+        with T.Kernel(1, threads=64) as _:
+            own = T.alloc_fragment([4], "int32")
+            tx = T.get_thread_binding()
+            for r in T.serial(4):
+                own[r] = A[r, tx]
+            for r in T.serial(4):
+                if own[r] > 0:
+                    B[r, tx] = own[3 - r]
+                else:
+                    B[r, tx] = own[r]
+
+    return main
+
+
+def bound_loop(extent=64):
+    @T.prim_func
+    def main(B: T.Tensor((2, 64), "int32")):
+        with T.Kernel(1, threads=(64, 2)) as _:
+            for tx in T.thread_binding(0, extent, thread="threadIdx.x"):
+                B[T.get_thread_binding(1), tx] = tx
+
+    return main
+
+
+def test_a_fragment_that_no_tile_operation_names_belongs_to_each_thread(clean, rng):
+    a = rng.integers(-9, 9, (4, 64), dtype=np.int32)
+    np.testing.assert_array_equal(clean(numbers_in_a_fragment(), {"A": a}), np.where(a > 0, a[::-1], a))
+
+
+def test_a_loop_may_be_bound_to_the_threads(clean):
+    np.testing.assert_array_equal(clean(bound_loop(), {}), np.tile(np.arange(64), (2, 1)))
+
+
+def test_a_loop_bound_to_another_number_of_threads_is_refused():
+    with pytest.raises(UnsupportedError, match=r"T.thread_binding\(32, threadIdx.x\)` is no number of a thread"):
+        run(bound_loop(32), {})

@@ -24,6 +24,7 @@ ORDER = (
     "package",
     "test",
     "run",
+    "interpret",
     "bench",
     "tune",
     "new",

@@ -35,10 +35,12 @@ class Compiler:
     """The tables of one compilation. ``axes`` is the number of lane axes: the threads and the deepest T.Parallel nest.
 
     ``synchronises``: TileLang inserts barriers between accesses to shared memory (``tl.disable_thread_storage_sync`` is off).
+    ``private``: fragments that every thread has for itself (see ``structure.private_fragments``).
     """
 
-    def __init__(self, axes: int, guarded: bool, synchronises: bool) -> None:
+    def __init__(self, axes: int, guarded: bool, synchronises: bool, private: frozenset[int] = frozenset()) -> None:
         self.axes = axes
+        self._private = private
         self.guarded = guarded
         self.synchronises = synchronises
         self.in_index = False
@@ -301,6 +303,10 @@ class Compiler:
         self._kept.append(buffer)
         return self._buffers[key]
 
+    def scope_of(self, buffer: Any) -> str:
+        """The scope of a buffer; a fragment that every thread has for itself counts as ``local``."""
+        return "local" if identity(buffer.data) in self._private else str(buffer.scope())
+
     def root_of(self, data: Any) -> BufferPlan | None:
         """The plan of the memory behind a data variable."""
         return self._roots.get(identity(data))
@@ -313,7 +319,7 @@ class Compiler:
         plan = BufferPlan(
             name=str(buffer.name),
             dtype=dtype,
-            scope=str(buffer.scope()),
+            scope=self.scope_of(buffer),
             shape=[self.expression(extent, site) for extent in buffer.shape],
             strides=[self.expression(stride, site) for stride in buffer.strides],
             slot=len(self.plans),

@@ -18,7 +18,8 @@ from tilegen.targets import Target
 def cpu_for_cuda(chip: Target) -> Iterator[None]:
     """Inside, ``device="cuda"``, ``.cuda()`` and ``.to("cuda")`` give CPU tensors, and ``torch.cuda`` describes ``chip``.
 
-    ``torch.cuda.is_available()`` stays as it is. Streams, events and graphs are not there.
+    ``torch.cuda.is_available()`` says what it said before, so that code with a path of its own for the CPU takes it. There are
+    no CUDA streams, events and graphs.
     """
     digits = chip.arch.removeprefix("sm_").rstrip("a")
     major, minor = int(digits[:-1]), int(digits[-1])
@@ -27,18 +28,27 @@ def cpu_for_cuda(chip: Target) -> Iterator[None]:
     )
     with ExitStack() as changes:
         for name, value in {
-            "synchronize": lambda *_: None,
+            "synchronize": lambda *_, **__: None,
             "empty_cache": lambda: None,
             "current_device": lambda: 0,
             "device_count": lambda: 1,
             "set_device": lambda _device: None,
+            "get_device_name": lambda *_: chip.part.name,
             "get_device_capability": lambda *_: (major, minor),
             "get_device_properties": lambda *_: properties,
             "device": lambda _device: nullcontext(),
         }.items():
             changes.enter_context(mock.patch.object(torch.cuda, name, value))
+        changes.enter_context(mock.patch.object(torch, "Generator", _Generator))
         changes.enter_context(_OnCPU())
         yield
+
+
+class _Generator(torch.Generator):
+    """A class, which no ``TorchFunctionMode`` sees the making of."""
+
+    def __new__(cls, device: Any = "cpu") -> _Generator:
+        return super().__new__(cls, _on_cpu(device))  # type: ignore[call-arg]
 
 
 class _OnCPU(TorchFunctionMode):
@@ -47,12 +57,13 @@ class _OnCPU(TorchFunctionMode):
     def __torch_function__(
         self, function: Callable[..., Any], _types: Any, arguments: Any = (), named: Any = None
     ) -> Any:
-        if getattr(function, "__name__", "") == "cuda" and arguments and isinstance(arguments[0], torch.Tensor):
+        name = getattr(function, "__name__", "")
+        if name == "cuda" and arguments and isinstance(arguments[0], torch.Tensor):
             return arguments[0]
-        moved = [_on_cpu(argument) for argument in arguments]
-        return function(
-            *moved, **{name: _on_cpu(value) for name, value in (named or {}).items() if name != "pin_memory"}
-        )
+        if name == "pin_memory":
+            return arguments[0]
+        others = {key: _on_cpu(value) for key, value in (named or {}).items() if key != "pin_memory"}
+        return function(*(_on_cpu(argument) for argument in arguments), **others)
 
 
 def _on_cpu(value: Any) -> Any:

@@ -8,7 +8,8 @@ comparisons), and runs here. Nothing is compiled, and no GPU is needed.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,77 +26,101 @@ from tilegen.interp.findings import Finding, InvalidKernelError
 from tilegen.interp.reference import to_torch
 from tilegen.interp.stand_in import WrongKernelError, parameter_names
 
+#: Where a jit function keeps kernels: by arguments, by the form of the call, by tuned configuration.
+_CACHES = ("_kernel_cache", "_call_form_cache", "_tuner_cache")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a kernel: its name, what was found (notes too), and how long the interpreter took, in seconds."""
+
+    kernel: str
+    findings: Sequence[Finding]
+    seconds: float
+
 
 @dataclass
 class Session:
-    """What the kernels of one ``interpreted()`` have done: their findings in order, and how many calls were run."""
+    """What one ``interpreted()`` has run, in order."""
 
     jobs: int = 1
     strict: bool = True
-    calls: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for call in self.calls for finding in call.findings]
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that make a kernel wrong (all but notes)."""
+        return [finding for finding in self.findings if finding.severity == "error"]
 
 
 @contextmanager
 def interpreted(*, jobs: int = 1, strict: bool = True) -> Iterator[Session]:
-    """Interpret every TileLang kernel that is made inside; gives the ``Session`` that collects findings.
+    """Interpret every TileLang kernel that is made inside; gives the ``Session`` that remembers each call.
 
     With ``strict`` a call raises ``WrongKernelError`` where the kernel does something wrong (notes do not count). Tensors may
-    live on any device. An autotuned function takes its first configuration. Times are not modelled: ``do_bench`` runs the
-    kernel once and gives NaN. Kernels compiled before stay as they are where they were kept by the caller.
+    live on any device. An autotuned function takes its first configuration. Times are not modelled: ``do_bench`` of a profiler
+    runs the kernel once and gives NaN. A compiled kernel that the program has kept from before stays compiled, and what a
+    program keeps from inside stays interpreted.
     """
     session = Session(jobs, strict)
-    kept: dict[int, tuple[JITImpl[..., Any, Any, Any], dict[str, Any]]] = {}
-
-    def own_caches(function: JITImpl[..., Any, Any, Any]) -> None:
-        """A jit function keeps what it compiled: set that aside until the end, and drop what was interpreted then."""
-        if id(function) not in kept:
-            kept[id(function)] = function, {name: getattr(function, name) for name in _CACHES}
-            for name in _CACHES:
-                setattr(function, name, type(getattr(function, name))())
-
+    caches = _Caches()
     call = JITImpl.__call__
 
-    def call_interpreted(function: JITImpl[..., Any, Any, Any], *arguments: Any, **named: Any) -> Any:
-        own_caches(function)
+    def call_interpreted(function: Any, *arguments: Any, **named: Any) -> Any:
+        caches.set_aside(function)
         return call(function, *arguments, **named)
 
-    def call_autotuned(function: AutoTuneImpl[..., Any], *arguments: Any, **named: Any) -> Any:
-        configurations = function.configs(*arguments, **named) if callable(function.configs) else function.configs
-        first = dict(next(iter(configurations), {}))
-        return function.jit_impl(*arguments, **named, __tune_params=first)
-
-    def make(func: Any, out_idx: Any = None, **_options: Any) -> InterpretedJITKernel:
-        return InterpretedJITKernel(func, out_idx, session)
+    def make(func: Any, out_idx: Any = None, **_options: Any) -> _Kernel:
+        return _Kernel(func, out_idx, session)
 
     with ExitStack() as changes:
+        changes.callback(caches.put_back)
         for owner, name, value in (
             (importlib.import_module("tilelang.jit"), "cached", make),
             (JITImpl, "__call__", call_interpreted),
-            (AutoTuneImpl, "__call__", call_autotuned),
-            (Profiler, "do_bench", _once),
+            (AutoTuneImpl, "__call__", _first_configuration),
+            (Profiler, "do_bench", _run_once),
         ):
             changes.enter_context(mock.patch.object(owner, name, value))
-        try:
-            yield session
-        finally:
-            for function, caches in kept.values():
-                for name, value in caches.items():
-                    setattr(function, name, value)
+        yield session
 
 
-#: The kernels that a jit function keeps: by arguments, by the form of the call, by tuned configuration.
-_CACHES = ("_kernel_cache", "_call_form_cache", "_tuner_cache")
+class _Caches:
+    """The kernels that jit functions hold: compiled ones are set aside while interpreted ones take their place."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Any, dict[str, Any]]] = {}
+
+    def set_aside(self, function: Any) -> None:
+        if id(function) not in self._kept:
+            self._kept[id(function)] = function, {name: getattr(function, name) for name in _CACHES}
+            for name in _CACHES:
+                setattr(function, name, type(getattr(function, name))())
+
+    def put_back(self) -> None:
+        for function, caches in self._kept.values():
+            for name, value in caches.items():
+                setattr(function, name, value)
 
 
-def _once(profiler: Profiler, func: Any = None, *_arguments: Any, **named: Any) -> float:
+def _first_configuration(function: Any, *arguments: Any, **named: Any) -> Any:
+    """An autotuned function with the first of its configurations, and nothing measured."""
+    configurations = function.configs(*arguments, **named) if callable(function.configs) else function.configs
+    return function.jit_impl(*arguments, **named, __tune_params=dict(next(iter(configurations or ()), {})))
+
+
+def _run_once(profiler: Any, func: Callable[..., Any] | None = None, *_arguments: Any, **named: Any) -> float:
     inputs = named.get("input_tensors") or profiler._get_inputs()
     (func or profiler.adapter)(*inputs)
     return float("nan")
 
 
-class InterpretedJITKernel(JITKernel[..., Any]):  # type: ignore[misc]
-    """A ``JITKernel`` whose function is the interpreter; it has no source, no binary and no resources."""
+class _Kernel(JITKernel):  # type: ignore[misc]
+    """A ``JITKernel`` whose function is the interpreter; it has no binary and no resources."""
 
     def __init__(self, func: Any, out_idx: Any, session: Session) -> None:
         self.prim_func = func
@@ -118,26 +143,26 @@ class _Adapter(BaseKernelAdapter):  # type: ignore[misc]
         self.prim_func = prim_func
         self.session = session
         self.names = parameter_names(prim_func)
+        self.name = str((prim_func.attrs or {}).get("global_symbol", "main"))
         super().__init__(None, extrac_params(prim_func), list(out_idx) if isinstance(out_idx, Sequence) else out_idx)
 
-    def _convert_torch_func(self) -> Any:
+    def _convert_torch_func(self) -> Callable[..., Any]:
         return self._run
 
     def _run(self, *arguments: Any) -> Any:
         taken = [name for index, name in enumerate(self.names) if index not in self.result_idx]
         if len(arguments) != len(taken):
-            raise InvalidKernelError(f"the kernel takes {', '.join(taken)}, and got {len(arguments)} arguments")
+            raise InvalidKernelError(f"{self.name} takes {', '.join(taken)}, and got {len(arguments)} arguments")
         given = dict(zip(taken, arguments, strict=True))
+        start = time.perf_counter()
         result = run(self.prim_func, given, jobs=self.session.jobs)
-        self.session.calls += 1
-        self.session.findings += result.findings
+        self.session.calls.append(Call(self.name, result.findings, time.perf_counter() - start))
         if self.session.strict and result.errors:
             raise WrongKernelError("\n".join(str(finding) for finding in result.errors))
-        returned = [to_torch(result.outputs[self.names[index]]) for index in self.result_idx]
         for name, output in result.outputs.items():
             if name in given:
                 given[name].copy_(to_torch(output))
-        devices = [argument.device for argument in arguments if hasattr(argument, "device")]
-        if devices:
-            returned = [tensor.to(devices[0]) for tensor in returned]
+        device = next((argument.device for argument in arguments if hasattr(argument, "device")), "cpu")
+        memory = {**result.inputs, **result.outputs}  # an output that the kernel never writes is returned all the same
+        returned = [to_torch(memory[self.names[index]]).to(device) for index in self.result_idx]
         return returned[0] if len(returned) == 1 else returned or None

@@ -30,7 +30,7 @@ def _loop(compiler: Compiler, node: Any) -> Step:
     kind = int(node.kind)
     if node.thread_binding is not None:
         return _thread_loop(compiler, node)
-    if kind == _PARALLEL or (kind == _VECTORIZED and not touches_registers(node.body)):
+    if kind == _PARALLEL or (kind == _VECTORIZED and not touches_registers(compiler, node.body)):
         return _lane_loop(compiler, node)
     return _serial_loop(compiler, node)
 

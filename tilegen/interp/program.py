@@ -33,7 +33,7 @@ from tilegen.interp.loops import THREAD_AXES
 from tilegen.interp.roles import compile_body
 from tilegen.interp.statements import read_block_annotations
 from tilegen.interp.steps import Step, compile_statement
-from tilegen.interp.structure import has_vectors, walk
+from tilegen.interp.structure import has_vectors, private_fragments, walk
 
 VARIABLES = ("Var", "SizeVar")
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
@@ -93,7 +93,8 @@ def compile_program(function: Any) -> Program:
     configuration = dict((function.attrs or {}).get("tilelang_pass_configs", {}))
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
     synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
-    compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded, synchronises)
+    private = frozenset(private_fragments(function.body, identity))
+    compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded, synchronises, private)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))

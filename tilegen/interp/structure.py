@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 #: Operations after which a thread may have to wait for others.
 _WAITS = ("tl.mbarrier_wait_parity", "tirx.tvm_storage_sync", "tl.sync_grid", "tl.cluster_wait", "tl.cluster_sync")
+_REGISTERS = ("local", "local.var")
 #: Operations whose value differs from thread to thread.
 THREAD_VALUES = (
     "tl.launch_thread_idx",
@@ -87,7 +88,7 @@ def depends_on_thread(compiler: Compiler, node: Any) -> bool:
         kind = type(part).__name__
         if (kind == "Var" and compiler.is_thread_variable(part)) or (kind == "Call" and part.op.name in THREAD_VALUES):
             found = True
-        elif kind == "BufferLoad" and str(part.buffer.scope()) in ("local", "local.var"):
+        elif kind == "BufferLoad" and compiler.scope_of(part.buffer) in _REGISTERS:
             found = found or compiler.has_threads
 
     walk(node, visit)
@@ -126,13 +127,47 @@ def is_cooperative(node: Any, waits: bool = True) -> bool:
     return found
 
 
-def touches_registers(node: Any) -> bool:
+def touches_registers(compiler: Compiler, node: Any) -> bool:
     """Whether code names per-thread memory: the lanes of a T.vectorized loop share it, so they take turns."""
     found = []
 
     def visit(part: Any) -> None:
-        if type(part).__name__ in ("BufferLoad", "BufferStore") and str(part.buffer.scope()) in ("local", "local.var"):
+        if type(part).__name__ in ("BufferLoad", "BufferStore") and compiler.scope_of(part.buffer) in _REGISTERS:
             found.append(part)
 
     walk(node, visit)
     return bool(found)
+
+
+def private_fragments(body: Any, identity: Callable[[Any], int]) -> set[int]:
+    """The data of fragments that every thread has whole, for itself: none is named in a tile operation or a T.Parallel.
+
+    TileLang lays out a fragment by the tile operations and parallel loops that name it. Without any, an access
+    ``tile[i]`` is one of the thread's own array, as it is with ``alloc_local``.
+    """
+    fragments: set[int] = set()
+    spread: set[int] = set()
+    buffers: dict[int, set[int]] = {}
+
+    def named(part: Any, into: set[int]) -> None:
+        if type(part).__name__ in ("BufferLoad", "BufferStore"):
+            into.add(identity(part.buffer.data))
+
+    def visit(part: Any) -> None:
+        kind = type(part).__name__
+        if kind == "SBlock":
+            fragments.update(
+                identity(buffer.data) for buffer in part.alloc_buffers if str(buffer.scope()) == "local.fragment"
+            )
+        elif kind in ("BufferLoad", "BufferStore"):
+            buffers.setdefault(identity(part.buffer.data), set()).add(identity(part.buffer))
+        elif (kind == "For" and int(part.kind) == 1) or (kind == "Call" and _takes_memory(part)):
+            walk(part, lambda inner: named(inner, spread))
+
+    walk(body, visit)
+    return {data for data in fragments - spread if len(buffers.get(data, ())) == 1}
+
+
+def _takes_memory(call: Any) -> bool:
+    name = str(getattr(call.op, "name", ""))
+    return name.startswith("tl.tileop.") or name in ("tl.region", "tl.access_ptr", "tirx.address_of")
