@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError, render
+from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar, combine_masks, is_lane_array, lane_numbers
 from tilegen.interp.number_formats import Array
@@ -39,12 +39,10 @@ def _thread_loop(compiler: Compiler, node: Any) -> Step:
     """A loop bound to a thread axis: every thread runs the body once, with its own index."""
     tag, extent = str(node.thread_binding.thread_tag), int(node.extent)
     axis = THREAD_AXES.get(tag)
-    if axis is None:
-        raise UnsupportedError(f"a loop bound to {tag} inside a kernel is not modelled")
-    if extent != compiler.threads[axis]:
-        raise InvalidKernelError(
-            f"the loop over {node.loop_var.name} is bound to {tag} with {extent} threads; the kernel has "
-            f"{compiler.threads[axis]}"
+    if axis is None or extent != compiler.threads[axis]:
+        raise UnsupportedError(
+            f"`for {node.loop_var.name} in T.thread_binding({extent}, {tag})` is no number of a thread of a block of "
+            f"{compiler.threads} threads"
         )
     slot, index = compiler.variable_slot(node.loop_var), thread_index(compiler, axis)
     compiler.note_thread_variable(node.loop_var, axis)
