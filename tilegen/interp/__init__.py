@@ -6,6 +6,7 @@
 """
 
 from tilegen.interp.execution import Result, run
+from tilegen.interp.externals import Pointer, external
 from tilegen.interp.findings import KINDS, Finding, InvalidKernelError, UnsupportedError
 from tilegen.interp.stand_in import InterpretedKernel, WrongKernelError
 
@@ -14,8 +15,10 @@ __all__ = [
     "Finding",
     "InterpretedKernel",
     "InvalidKernelError",
+    "Pointer",
     "Result",
     "UnsupportedError",
     "WrongKernelError",
+    "external",
     "run",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks
-from tilegen.interp.local_memory import LocalStorage
+from tilegen.interp.local_memory import LocalStorage, LocalView
 from tilegen.interp.memory import Key, Storage
 from tilegen.interp.number_formats import Array
 from tilegen.interp.thread_order import threads_of_lanes
@@ -106,7 +106,7 @@ class ElementAccess:
 
     def load(self, frame: Frame) -> Any:
         storage = frame.memory[self.slot]
-        if isinstance(storage, LocalStorage):
+        if isinstance(storage, (LocalStorage, LocalView)):
             return self._load_local(frame, storage)
         key = self.key(frame, storage.data.shape)
         if key is None:
@@ -118,7 +118,7 @@ class ElementAccess:
 
     def store(self, frame: Frame, value: Any) -> None:
         storage = frame.memory[self.slot]
-        if isinstance(storage, LocalStorage):
+        if isinstance(storage, (LocalStorage, LocalView)):
             self._store_local(frame, storage, value)
             if storage.watches:
                 storage.show(frame, self.site)
@@ -199,7 +199,7 @@ class ElementAccess:
             places, first = np.unique(flat, return_index=True)
             log.note_write(frame, self.site, storage, places, threads.reshape(-1)[chosen][first])
 
-    def _load_local(self, frame: Frame, storage: LocalStorage) -> Any:
+    def _load_local(self, frame: Frame, storage: LocalStorage | LocalView) -> Any:
         index = self._local_index(frame, storage, ())
         written = storage.written[index]
         if not written.all():
@@ -208,7 +208,7 @@ class ElementAccess:
                 self._report_unwritten_local(frame, storage)
         return as_scalar(storage.data[index])
 
-    def _store_local(self, frame: Frame, storage: LocalStorage, value: Any) -> None:
+    def _store_local(self, frame: Frame, storage: LocalStorage | LocalView, value: Any) -> None:
         shape = value.shape if isinstance(value, np.ndarray) and value.ndim == self.axes else ()
         mask = frame.mask
         if mask is not None:
@@ -231,7 +231,7 @@ class ElementAccess:
             np.copyto(storage.data[index], value, where=mask, casting="unsafe")
             np.logical_or(storage.written[index], mask, out=storage.written[index])
 
-    def _local_index(self, frame: Frame, storage: LocalStorage, lanes: tuple[int, ...]) -> tuple[Any, ...]:
+    def _local_index(self, frame: Frame, storage: LocalStorage | LocalView, lanes: tuple[int, ...]) -> tuple[Any, ...]:
         """The numpy index of the element in every lane's copy, after giving the lanes their own copies where needed."""
         indices = [as_scalar(code.run(frame)) for code in self.indices]
         for position, (index, extent) in enumerate(zip(indices, storage.shape, strict=True)):
@@ -263,7 +263,7 @@ class ElementAccess:
             place,
         )
 
-    def _report_local_outside(self, frame: Frame, storage: LocalStorage, indices: Sequence[Any]) -> None:
+    def _report_local_outside(self, frame: Frame, storage: LocalStorage | LocalView, indices: Sequence[Any]) -> None:
         place = tuple(int(np.asarray(index).reshape(-1)[0]) for index in indices)
         for index, extent in zip(indices, storage.shape, strict=True):
             array = np.asarray(index)
@@ -280,7 +280,14 @@ class ElementAccess:
             place,
         )
 
-    def _report_unwritten_local(self, frame: Frame, storage: LocalStorage) -> None:
+    def _report_unwritten_local(self, frame: Frame, storage: LocalStorage | LocalView) -> None:
+        if storage.scope == "local.var":
+            message = (
+                f"the variable {storage.name} is read before anything writes it: the CUDA that TileLang prints starts it "
+                "at 0; say so, with T.alloc_var(dtype, 0)"
+            )
+            frame.report("implicit-zero", self.site, message, storage.name)
+            return
         frame.report(
             "uninitialised-read",
             self.site,

@@ -10,12 +10,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilegen.interp.findings import InvalidKernelError
+from tilegen.interp.findings import InvalidKernelError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
-from tilegen.interp.number_formats import Array, is_float, is_narrow_float, round_to, storage_dtype
+from tilegen.interp.number_formats import Array, is_float, is_narrow_float, is_packed, round_to, storage_dtype, unpack
 from tilegen.interp.program import VARIABLES, Parameter, Program
+from tilegen.interp.structure import variables_of
 
 
 @dataclass
@@ -45,7 +46,10 @@ def bind(
                 dims[parameter.name] = frame.environment[parameter.slot]
         elif parameter.name in inputs:
             value = inputs[parameter.name]
-            if isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
+            if value is None:
+                if parameter.plan.read_in or parameter.plan.written_in:
+                    raise InvalidKernelError(f"{parameter.name} is None, and the kernel uses it")
+            elif isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
                 shapes[parameter.name] = tuple(value)
             else:
                 arrays[parameter.name] = as_array(value, parameter.dtype, parameter.name)
@@ -123,6 +127,8 @@ def _bind_dimensions(
                 f"{parameter.name} has {len(parameter.buffer.shape)} axes, the argument has shape {shape}"
             )
         _bind_extents(parameter, shape, frame, dims, program)
+    for parameter in with_shape:
+        _solve_extents(parameter, shapes[parameter.name], frame, dims, program)
     fixed = {slot for slot, value in enumerate(frame.environment) if value is not None}
     for parameter in with_shape:
         if parameter.name in arrays:
@@ -171,6 +177,38 @@ def _bind_extents(
             raise InvalidKernelError(
                 f"axis {axis} of {parameter.name} is {name} = {frame.environment[slot]}, the argument has {actual}"
             )
+
+
+def _solve_extents(
+    parameter: Parameter, shape: Sequence[int], frame: Frame, dims: dict[str, int], program: Program
+) -> None:
+    """Take a dynamic dimension from an extent that is linear in it, such as ``n * 4 + 1``."""
+    assert parameter.plan is not None
+    for axis, (extent, code, actual) in enumerate(
+        zip(parameter.buffer.shape, parameter.plan.shape, shape, strict=True)
+    ):
+        variables = variables_of(extent)
+        open_ones = {
+            str(variable.name): program.compiler.variable_slot(variable)
+            for variable in variables
+            if frame.environment[program.compiler.variable_slot(variable)] is None
+        }
+        if len(open_ones) != 1:
+            continue
+        ((name, slot),) = open_ones.items()
+        values = []
+        for guess in (0, 1):
+            frame.environment[slot] = guess
+            values.append(int(code.run(frame)))
+        slope = values[1] - values[0]
+        frame.environment[slot] = (actual - values[0]) // slope if slope else None
+        if not slope or int(code.run(frame)) != actual:
+            frame.environment[slot] = None
+            raise InvalidKernelError(
+                f"axis {axis} of {parameter.name} is {render(extent)}, the argument has {actual}: "
+                f"no {name} gives that; give a number for {name}"
+            )
+        dims[name] = frame.environment[slot]
 
 
 def _dense(shape: Sequence[int]) -> list[int]:
@@ -235,7 +273,7 @@ def _extents(parameter: Parameter, frame: Frame) -> tuple[int, ...]:
     try:
         shape = parameter.plan.extents(frame)
     except TypeError:
-        names = sorted({str(extent.name) for extent in parameter.buffer.shape if type(extent).__name__ in VARIABLES})
+        names = sorted({str(part.name) for extent in parameter.buffer.shape for part in variables_of(extent)})
         raise InvalidKernelError(
             f"the shape of {parameter.name} is not determined: give an array or a shape for it, "
             f"or values for {', '.join(names)}"
@@ -270,7 +308,9 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
         raise InvalidKernelError(f"{name} cannot be read as an array: {error}") from error
     if array.dtype == storage:
         return array
-    if array.dtype.kind == "V" or (
+    if is_packed(dtype) and array.dtype in (np.int8, np.uint8) and array.ndim:
+        return unpack(array, dtype)
+    if array.dtype.type is np.void or (  # what numpy reads back of a dtype that it does not know
         array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)

@@ -10,8 +10,9 @@ import numpy as np
 from tilegen.interp.findings import InvalidKernelError, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code
+from tilegen.interp.local_memory import LocalStorage, LocalView
 from tilegen.interp.memory import Storage
-from tilegen.interp.number_formats import storage_dtype
+from tilegen.interp.number_formats import is_packed, storage_dtype
 
 
 @dataclass
@@ -29,6 +30,8 @@ class BufferPlan:
     safe_value: Any = 0
     written_in: set[int] = field(default_factory=set)
     read_in: set[int] = field(default_factory=set)
+    #: The TIR buffer.
+    declared: Any = None
 
     def extents(self, frame: Frame) -> tuple[int, ...]:
         return tuple(int(code.run(frame)) for code in self.shape)
@@ -44,6 +47,7 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
     A view of another element width cannot share the flags of written elements, so neither side is tracked then.
     """
     target = storage_dtype(plan.dtype)
+    _check_packing(storage.name, storage.dtype, plan)
     shape = plan.extents(frame)
     strides = tuple(int(code.run(frame)) for code in plan.strides)
     assert plan.root is not None
@@ -82,6 +86,31 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
         unwritten=storage.unwritten,
         memory_id=storage.memory_id,
     )
+
+
+def _check_packing(name: str, dtype: str, plan: BufferPlan) -> None:
+    if is_packed(dtype) != is_packed(plan.dtype):
+        raise UnsupportedError(
+            f"{plan.name} is a view of {name} as {plan.dtype}: {dtype} memory is not modelled as bytes that hold two elements"
+        )
+
+
+def view_of_local(storage: LocalStorage, plan: BufferPlan, frame: Frame) -> LocalView:
+    """Another shape or dtype of per-thread memory."""
+    shape = plan.extents(frame)
+    strides = tuple(int(code.run(frame)) for code in plan.strides)
+    if strides and strides != _dense_strides(shape):
+        raise UnsupportedError(f"{plan.name} is a view of the per-thread memory {storage.name} with strides {strides}")
+    have, want = (
+        int(np.prod(extents)) * storage_dtype(dtype).itemsize
+        for extents, dtype in ((storage.shape, storage.dtype), (shape, plan.dtype))
+    )
+    if have != want:
+        raise InvalidKernelError(
+            f"{plan.name}, {shape} of {plan.dtype}, is {want} bytes, and {storage.name} holds {have}"
+        )
+    _check_packing(storage.name, storage.dtype, plan)
+    return storage.view(plan.name, plan.dtype, shape)
 
 
 def _is_dense(plan: BufferPlan, frame: Frame) -> bool:

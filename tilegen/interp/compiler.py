@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilegen.interp.access import ElementAccess
-from tilegen.interp.buffer_plan import BufferPlan, make_view
+from tilegen.interp.buffer_plan import BufferPlan, make_view, view_of_local
 from tilegen.interp.expressions import compile_expression
 from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError
 from tilegen.interp.frame import Frame
@@ -18,9 +18,10 @@ from tilegen.interp.lanes import Affine, Code
 from tilegen.interp.layouts import TileLayout
 from tilegen.interp.local_memory import LocalStorage
 from tilegen.interp.memory import Storage
-from tilegen.interp.number_formats import storage_dtype
+from tilegen.interp.number_formats import lanes, storage_dtype
 from tilegen.interp.places import Place, place_of
 from tilegen.interp.structure import walk
+from tilegen.interp.vectors import VectorOfLocals
 
 LOCAL_SCOPES = ("local", "local.var")
 BARRIER_SCOPES = ("shared.barrier", "shared.cluster_barrier")
@@ -50,9 +51,12 @@ class Compiler:
         self.kernel = 0
         self.barrier_counts: dict[int, list[Any]] = {}
         self.reducer_kinds: dict[int, str] = {}
+        #: Slots of the reducers that were allocated with ``replication=``.
+        self.replicated_reducers: set[int] = set()
         self.layouts: list[TileLayout] = []
         self.extent_slots: dict[int, int] = {}
         self._variables: dict[int, int] = {}
+        self._constants: dict[int, int] = {}
         self._lanes: dict[int, tuple[int, Affine]] = {}
         self._buffers: dict[int, BufferPlan] = {}
         self._roots: dict[int, BufferPlan] = {}
@@ -60,7 +64,9 @@ class Compiler:
         self._locals: set[int] = set()
         self._written: set[int] = set()
         self._thread_variables: set[int] = set()
+        self._thread_axes: dict[int, int] = {}
         self.has_threads = False
+        self.thread_reducer: Any = None
         #: Whether the kernel now compiled has roles or asynchronous operations, so that the order of accesses matters.
         self.is_concurrent = False
         self._loops: list[tuple[str, int]] = []
@@ -109,6 +115,24 @@ class Compiler:
     def new_slot(self, name: str) -> int:
         self.variable_names.append(name)
         return len(self.variable_names) - 1
+
+    def constant_slot(self, value: int) -> int:
+        """A slot that holds a constant from the start."""
+        if value not in self._constants:
+            self._constants[value] = self.new_slot(str(value))
+        return self._constants[value]
+
+    def initial_environment(self) -> list[Any]:
+        """What every slot holds before anything runs: nothing, but for constants."""
+        environment: list[Any] = [None] * len(self.variable_names)
+        for value, slot in self._constants.items():
+            environment[slot] = value
+        return environment
+
+    @property
+    def vector_axis(self) -> int:
+        """The lane axis along which the elements of vectors lie."""
+        return self.axes - 1
 
     def variable_slot(self, variable: Any) -> int:
         key = identity(variable)
@@ -188,6 +212,15 @@ class Compiler:
 
         return shape
 
+    @contextmanager
+    def reducer(self, reducer: Any) -> Any:
+        """Compile code whose reductions between threads join values as ``reducer`` (a ``CommReducer``) says."""
+        outer, self.thread_reducer = self.thread_reducer, reducer
+        try:
+            yield
+        finally:
+            self.thread_reducer = outer
+
     def reducer_kind(self, plan: BufferPlan) -> str:
         """How a reducer buffer joins its contributions."""
         return self.reducer_kinds[plan.slot]
@@ -196,6 +229,8 @@ class Compiler:
         """Remember that the code now compiled writes a buffer."""
         plan.origin.written_in.add(self.kernel)
         self._written.add(plan.slot)
+        if plan.scope in LOCAL_SCOPES:
+            self._written.add(plan.origin.slot)
 
     @contextmanager
     def buffers_written(self) -> Any:
@@ -211,10 +246,17 @@ class Compiler:
     def is_thread_variable(self, variable: Any) -> bool:
         return identity(variable) in self._thread_variables
 
-    def note_thread_variable(self, variable: Any) -> None:
-        """Remember that a variable may differ between threads."""
+    def note_thread_variable(self, variable: Any, axis: int | None = None) -> None:
+        """Remember that a variable may differ between threads, or that it is the thread index along ``axis``."""
         self._thread_variables.add(identity(variable))
+        if axis is not None:
+            self._kept.append(variable)
+            self._thread_axes[identity(variable)] = axis
         self.has_threads = True
+
+    def thread_axis(self, variable: Any) -> int | None:
+        """The axis whose thread index a variable is, if it is one."""
+        return self._thread_axes.get(identity(variable))
 
     @contextmanager
     def locals_written(self) -> Any:
@@ -296,6 +338,7 @@ class Compiler:
             shape=[self.expression(extent, site) for extent in buffer.shape],
             strides=[self.expression(stride, site) for stride in buffer.strides],
             slot=len(self.plans),
+            declared=buffer,
         )
         self.plans.append(plan)
         return plan
@@ -303,14 +346,23 @@ class Compiler:
     def element(self, buffer: Any, indices: Sequence[Any], site: Site, write: bool = False) -> ElementAccess:
         """The access ``buffer[indices]``."""
         plan = self.buffer(buffer, site)
+        return self.access(plan, [self.index_expression(index, site) for index in indices], site, write)
+
+    def access(self, plan: BufferPlan, indices: Sequence[Code], site: Site, write: bool = False) -> ElementAccess:
+        """The access ``plan[indices]`` of indices that are compiled already."""
         if write:
             self.note_write(plan)
         else:
             plan.origin.read_in.add(self.kernel)
         if write and plan.scope in LOCAL_SCOPES:
-            self._locals.add(plan.slot)
-        codes = [self.index_expression(index, site) for index in indices]
-        return ElementAccess(plan.slot, codes, site, self.axes, dict(self.extent_slots), self.guarded)
+            self._locals.add(plan.origin.slot)
+        width = max((lanes(code.dtype) for code in indices), default=1)
+        if width > 1 and plan.scope in LOCAL_SCOPES:
+            return VectorOfLocals(self, plan.slot, plan.dtype, indices, site)
+        extent_slots = dict(self.extent_slots)
+        if width > 1:
+            extent_slots[self.vector_axis] = self.constant_slot(width)
+        return ElementAccess(plan.slot, indices, site, self.axes, extent_slots, self.guarded)
 
     def allocate(self, plan: BufferPlan, frame: Frame, tracked: bool) -> None:
         """Give a buffer fresh, unwritten memory in ``frame``, and every view of it too."""
@@ -319,8 +371,8 @@ class Compiler:
             local = LocalStorage(plan.name, plan.dtype, plan.scope, shape, self.axes)
             local.attach(frame.block.watches)
             frame.memory[plan.slot] = local
-            if plan.views:
-                raise UnsupportedError(f"T.reshape and T.view of per-thread memory ({plan.name}) are not modelled")
+            for view in plan.views:
+                frame.memory[view.slot] = view_of_local(local, view, frame)
             return
         try:
             storage = Storage.poisoned(plan.name, plan.dtype, plan.scope, shape, tracked)

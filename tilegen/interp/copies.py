@@ -8,7 +8,7 @@ import numpy as np
 
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
-from tilegen.interp.lanes import as_scalar
+from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
 from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
 from tilegen.interp.regions import Region, compile_region
@@ -140,6 +140,7 @@ def _fill(compiler: Compiler, call: Any, site: Site) -> Step:
     target = compile_region(compiler, call.args[0], site)
     compiler.note_write(target.plan)
     value = compiler.expression(call.args[1], site)
+    _check_reducer_start(compiler, target, value, site)
 
     def run(frame: Frame) -> Signal | None:
         scalar = as_scalar(value.run(frame))
@@ -150,6 +151,16 @@ def _fill(compiler: Compiler, call: Any, site: Site) -> Step:
         return None
 
     return run
+
+
+def _check_reducer_start(compiler: Compiler, target: Region, value: Code, site: Site) -> None:
+    """Refuse to fill a reducer of the oldest form with a number that each thread would add."""
+    slot = target.plan.slot
+    if slot in compiler.replicated_reducers and compiler.reducer_kinds[slot] == "sum" and value.const != 0:
+        raise UnsupportedError(
+            f"`{site.operation}` starts the reducer {target.plan.name} at other than 0: with replication= each thread "
+            "would add that"
+        )
 
 
 @operation("tl.tileop.transpose")

@@ -133,9 +133,7 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
 def _host_frame(program: Program, findings: Findings, options: Options) -> Frame:
     block = Block((), 0, 1, findings, options.diagnostics, Barriers())
     compiler = program.compiler
-    return Frame(
-        block, [None] * len(compiler.variable_names), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64)
-    )
+    return Frame(block, compiler.initial_environment(), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64))
 
 
 def _contents(bound: Sequence[Bound]) -> dict[str, Array]:

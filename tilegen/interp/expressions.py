@@ -22,8 +22,8 @@ from tilegen.interp.number_formats import (
     convert,
     is_float,
     is_integer,
-    lanes,
 )
+from tilegen.interp.vectors import broadcast, ramp, shuffle
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -50,8 +50,6 @@ def compile_expression(compiler: Compiler, node: Any, site: Site) -> Code:
     handler = _NODES.get(kind)
     if handler is None:
         raise UnsupportedError(f"the interpreter does not know the expression {kind} in `{site.operation}`")
-    if kind not in ("Call", "StringImm") and lanes(str(node.dtype)) != 1:
-        raise UnsupportedError(f"vector values ({node.dtype}) are not modelled: `{render(node)}`")
     return handler(compiler, node, site)
 
 
@@ -229,8 +227,6 @@ def _call(compiler: Compiler, node: Any, site: Site) -> Code:
 
 def _float_function(compiler: Compiler, node: Any, site: Site, name: str) -> Code:
     dtype = str(node.dtype)
-    if lanes(dtype) != 1:
-        raise UnsupportedError(f"vector values ({dtype}) are not modelled: `{render(node)}`")
     operands = [compiler.expression(argument, site) for argument in node.args]
     if not is_float(dtype):
         if name == "fabs":
@@ -249,12 +245,80 @@ def _float_function(compiler: Compiler, node: Any, site: Site, name: str) -> Cod
 
 def element_access(compiler: Compiler, node: Any, site: Site) -> ElementAccess:
     """The access that a pointer argument names: ``tl.access_ptr(buffer[i], ...)``, ``address_of`` or a plain load."""
-    while type(node).__name__ == "Call":
-        node = node.args[0]
-    if type(node).__name__ != "BufferLoad":
-        raise UnsupportedError(f"the pointer `{render(node)}` in `{site.operation}` names no buffer element")
-    access: ElementAccess = compiler.element(node.buffer, node.indices, site)
+    load = pointed_load(compiler, node, site)
+    access: ElementAccess = compiler.element(load.buffer, load.indices, site)
     return access
+
+
+def pointed_load(compiler: Compiler, node: Any, site: Site) -> Any:
+    """The ``buffer[indices]`` whose address a pointer argument is."""
+    place = node
+    while type(place).__name__ == "Call" and place.args and place.op.name != "tirx.tvm_access_ptr":
+        place = place.args[0]
+    if type(place).__name__ == "Call" and place.op.name == "tirx.tvm_access_ptr":
+        return _flat_load(compiler, place, site)
+    if type(place).__name__ != "BufferLoad":
+        raise UnsupportedError(f"the pointer `{render(node)}` in `{site.operation}` names no buffer element")
+    return place
+
+
+def flat_elements(
+    compiler: Compiler, data: Any, offset: Any, count: int, site: Site, write: bool = False
+) -> list[ElementAccess]:
+    """The accesses to ``count`` elements at an offset from the start of a buffer's memory."""
+    from tvm import tirx
+
+    flat = _flat_buffer(compiler, data, None, site)
+    return [compiler.element(flat, [tirx.const(0, "int32") + offset + number], site, write) for number in range(count)]
+
+
+def _flat_buffer(compiler: Compiler, data: Any, dtype: str | None, site: Site) -> Any:
+    """The memory behind a data variable as one row of elements."""
+    from tvm import tirx
+
+    plan = compiler.root_of(data)
+    if plan is None:
+        raise UnsupportedError(f"the pointer {data} in `{site.operation}` is neither a parameter nor allocated")
+    size = 1
+    for extent in plan.declared.shape:
+        size = size * extent
+    return tirx.decl_buffer((size,), dtype or plan.dtype, plan.name, data=data, scope=plan.scope)
+
+
+def _flat_load(compiler: Compiler, node: Any, site: Site) -> Any:
+    """The element at an offset from the start of a buffer's memory: ``tvm_access_ptr(type, data, offset, extent, mask)``."""
+    from tvm import tirx
+
+    flat = _flat_buffer(compiler, node.args[1], str(node.args[0].dtype), site)
+    return tirx.BufferLoad(flat, [node.args[2]])
+
+
+def neighbours(compiler: Compiler, node: Any, count: int, site: Site, write: bool = False) -> list[ElementAccess]:
+    """The accesses to ``count`` elements from the one that a pointer argument names, in row-major order.
+
+    From a constant place they run on into the next row; from any other they are those of the last axis.
+    """
+    load = pointed_load(compiler, node, site)
+    starts: list[Any] = [getattr(index, "value", None) for index in load.indices]
+    extents: list[Any] = [getattr(extent, "value", None) for extent in load.buffer.shape]
+    if None in starts or None in extents:
+        places = [[*load.indices[:-1], load.indices[-1] + offset] for offset in range(count)]
+    else:
+        first = int(np.ravel_multi_index(starts, extents))
+        last = min(first + count, int(np.prod(extents)))
+        places = [[int(part) for part in np.unravel_index(place, extents)] for place in range(first, last)]
+    return [
+        compiler.access(
+            compiler.buffer(load.buffer, site),
+            [
+                constant(index, "int32") if isinstance(index, int) else compiler.index_expression(index, site)
+                for index in place
+            ],
+            site,
+            write,
+        )
+        for place in places
+    ]
 
 
 def _string(compiler: Compiler, node: Any, site: Site) -> Code:
@@ -265,6 +329,9 @@ _NODES: dict[str, Callable[[Any, Any, Site], Code]] = {
     "IntImm": _integer,
     "FloatImm": _float,
     "StringImm": _string,
+    "Ramp": ramp,
+    "Broadcast": broadcast,
+    "Shuffle": shuffle,
     "Var": _variable,
     "SizeVar": _variable,
     "Cast": _cast,

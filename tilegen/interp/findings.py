@@ -24,6 +24,7 @@ KINDS: dict[str, str] = {
     "infinity": "an infinity computed from finite operands reaches an output; this is where it arose",
     "deadlock": "no role can go on",
     "barrier-misuse": "a barrier is used against its arrive count",
+    "implicit-zero": "a T.alloc_var is read before anything writes it: TileLang starts it at 0",
     "unwritten-output": "an element of an output is never written",
     "unused-output": "nothing of a buffer that the kernel may write is written in this run",
     "divergent-value": "a value that differs from thread to thread is used where one value is needed",
@@ -34,7 +35,7 @@ KINDS: dict[str, str] = {
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "extents", "unused-output", "infinity", "index-overflow"})
+NOTES = frozenset({"stages", "extents", "unused-output", "implicit-zero", "infinity", "index-overflow"})
 
 
 class UnsupportedError(Exception):

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.interp import elementwise
+from tilegen.interp.directed_rounding import can_round, rounded
 from tilegen.interp.expressions import element_access, folded, intrinsic, select
 from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.integers import integer_operation
 from tilegen.interp.lanes import Code, as_scalar, constant
-from tilegen.interp.number_formats import storage_dtype
+from tilegen.interp.number_formats import lanes, storage_dtype
+from tilegen.interp.vectors import reinterpret_vector
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -59,14 +61,14 @@ def _predicate(compiler: Compiler, node: Any, site: Site) -> Code:
 
 @intrinsic(*(f"tl.{name}" for name in elementwise.ROUNDED_FUNCTIONS))
 def _rounded(compiler: Compiler, node: Any, site: Site) -> Code:
-    name = node.op.name.rsplit(".", 1)[-1]
+    name, mode = node.op.name.rsplit(".", 1)[-1], "rn"
     arguments = list(node.args)
     if type(arguments[-1]).__name__ == "StringImm":
         mode = str(arguments.pop().value)
-        if mode != "rn":
-            raise UnsupportedError(f"rounding mode {mode!r} is not modelled: `{render(node)}`")
+        if not can_round(name, str(node.dtype), mode):
+            raise UnsupportedError(f"rounding mode {mode!r} of {node.dtype} is not modelled: `{render(node)}`")
     operands = [compiler.expression(argument, site) for argument in arguments]
-    function = elementwise.in_format(elementwise.ROUNDED_FUNCTIONS[name], str(node.dtype))
+    function = elementwise.in_format(rounded(name, mode, elementwise.ROUNDED_FUNCTIONS[name]), str(node.dtype))
     return Code(lambda frame: function(*(operand.run(frame) for operand in operands)), str(node.dtype))
 
 
@@ -115,8 +117,8 @@ def _find_first_set(compiler: Compiler, node: Any, site: Site) -> Code:
 def _reinterpret(compiler: Compiler, node: Any, site: Site) -> Code:
     operand = compiler.expression(node.args[0], site)
     source, target = operand.dtype, str(node.dtype)
-    if storage_dtype(source).itemsize != storage_dtype(target).itemsize:
-        raise UnsupportedError(f"a reinterpretation that changes the width is not modelled: `{render(node)}`")
+    if lanes(source) != lanes(target) or storage_dtype(source).itemsize != storage_dtype(target).itemsize:
+        return reinterpret_vector(compiler, operand, target, site)
 
     def run(frame: Frame) -> Any:
         value = operand.run(frame)

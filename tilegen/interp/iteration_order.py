@@ -16,7 +16,7 @@ from tilegen.interp.access import ElementAccess
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.memory import Storage
-from tilegen.interp.number_formats import Array
+from tilegen.interp.number_formats import Array, lanes
 from tilegen.interp.structure import walk
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ def iteration_check(compiler: Compiler, node: Any, access: ElementAccess, site: 
             others.append(part)
 
     walk(node.value, visit)
-    if not others:
+    vectors = [index for load in (node, *others) for index in load.indices if lanes(str(index.dtype)) > 1]
+    if not others or vectors:
         return None
     reads = [compiler.element(load.buffer, load.indices, site) for load in others]
-    lanes = compiler.active_lanes()
+    active_lanes = compiler.active_lanes()
     done = False
 
     def check(frame: Frame) -> None:
@@ -50,7 +51,7 @@ def iteration_check(compiler: Compiler, node: Any, access: ElementAccess, site: 
             return
         done = True
         storage = frame.memory[access.slot]
-        shape = lanes(frame)
+        shape = active_lanes(frame)
         writer = np.full(storage.data.size, -1, dtype=np.int64)
         lane = np.arange(int(np.prod(shape)))
         elements, active = _elements(frame, access, storage, shape)

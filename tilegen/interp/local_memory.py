@@ -33,7 +33,9 @@ class LocalStorage:
 
     def __post_init__(self) -> None:
         shape = (1,) * self.axes + self.shape
-        self.data = np.full(shape, poison(self.dtype), dtype=storage_dtype(self.dtype))
+        # The CUDA that TileLang prints gives a variable a value, 0, and an array none.
+        start = 0 if self.scope == "local.var" else poison(self.dtype)
+        self.data = np.full(shape, start, dtype=storage_dtype(self.dtype))
         self.written = np.zeros(shape, dtype=np.bool_)
 
     def attach(self, watches: Sequence[Watch]) -> None:
@@ -60,6 +62,12 @@ class LocalStorage:
             copy.data, copy.written = copy.data[chosen], copy.written[chosen]
         return copy
 
+    def view(self, name: str, dtype: str, shape: tuple[int, ...]) -> LocalView:
+        """Another shape or dtype of this memory. Where the width of an element differs, unwritten elements are not tracked."""
+        if storage_dtype(dtype).itemsize != self.data.itemsize:
+            self.written[...] = True
+        return LocalView(name, dtype, self.scope, shape, self)
+
     def widen(self, lanes: tuple[int, ...]) -> None:
         """Give every lane of the shape ``lanes`` its own copy."""
         have = self.data.shape[: self.axes]
@@ -74,5 +82,48 @@ class LocalStorage:
             return
         first = self.data.take([0], axis=axis)
         agree = same_values(np.broadcast_to(first, self.data.shape), self.data).all(axis=axis, keepdims=True)
-        self.written = np.asarray(self.written.all(axis=axis, keepdims=True) & agree)
+        self.written = np.ascontiguousarray(self.written.all(axis=axis, keepdims=True) & agree)
         self.data = np.where(self.written, first, poison(self.dtype)).astype(first.dtype)
+
+
+@dataclass
+class LocalView:
+    """Per-thread memory under another shape or dtype: everything is kept by its ``root``."""
+
+    name: str
+    dtype: str
+    scope: str
+    shape: tuple[int, ...]
+    root: LocalStorage
+    watches: Sequence[Watch] = ()
+
+    @property
+    def axes(self) -> int:
+        return self.root.axes
+
+    @property
+    def data(self) -> Array:
+        lanes = self.root.data.shape[: self.axes]
+        flat = self.root.data.reshape(*lanes, -1).view(storage_dtype(self.dtype))
+        return flat.reshape(lanes + self.shape)
+
+    @property
+    def written(self) -> Array:
+        lanes = self.root.data.shape[: self.axes]
+        if storage_dtype(self.dtype).itemsize != self.root.data.itemsize:
+            return np.ones(lanes + self.shape, dtype=np.bool_)
+        return self.root.written.reshape(lanes + self.shape)
+
+    def widen(self, lanes: tuple[int, ...]) -> None:
+        """Give every lane of the shape ``lanes`` its own copy."""
+        self.root.widen(lanes)
+
+    def collapse(self, axis: int) -> None:
+        """The memory itself is collapsed by its root."""
+
+    def show(self, frame: Frame, site: Site) -> None:
+        """Elements are watched under the name that the memory was allocated with."""
+
+    def of(self, root: LocalStorage) -> LocalView:
+        """The same view of a copy of the memory."""
+        return LocalView(self.name, self.dtype, self.scope, self.shape, root)

@@ -13,13 +13,14 @@ from tilegen.interp.number_formats import Array
 from tilegen.interp.roles import compile_body
 from tilegen.interp.steps import Signal, Step, leave, statement, without_gone
 from tilegen.interp.structure import touches_registers
+from tilegen.interp.threads import thread_index
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
 #: ``tirx.ForKind`` of loops whose iterations run in lanes.
 _PARALLEL, _VECTORIZED = 1, 2
-_THREAD_AXES = {"threadIdx.x": 0, "threadIdx.y": 1, "threadIdx.z": 2}
+THREAD_AXES = {"threadIdx.x": 0, "threadIdx.y": 1, "threadIdx.z": 2}
 #: Loops that never end stop after this many trips.
 MAXIMUM_TRIPS = 10_000_000
 
@@ -28,28 +29,27 @@ MAXIMUM_TRIPS = 10_000_000
 def _loop(compiler: Compiler, node: Any) -> Step:
     kind = int(node.kind)
     if node.thread_binding is not None:
-        return _bound_to_threads(compiler, node)
+        return _thread_loop(compiler, node)
     if kind == _PARALLEL or (kind == _VECTORIZED and not touches_registers(compiler, node.body)):
         return _lane_loop(compiler, node)
     return _serial_loop(compiler, node)
 
 
-def _bound_to_threads(compiler: Compiler, node: Any) -> Step:
-    """``T.thread_binding(0, count, "threadIdx.x")``: another name for the number of the thread."""
-    from tvm import tirx
-
-    tag = str(node.thread_binding.thread_tag)
-    axis = _THREAD_AXES.get(tag)
-    site = compiler.site(f"for {node.loop_var.name} in T.thread_binding({render(node.extent)}, {tag})")
-    if axis is None or str(node.extent) != str(compiler.threads[axis]) or str(node.min) != "0":
-        raise UnsupportedError(f"`{site.operation}` is no number of a thread of a block of {compiler.threads} threads")
-    number = compiler.expression(tirx.call_intrin("int32", tirx.op.Op.get("tl.launch_thread_idx"), axis), site)
-    slot = compiler.variable_slot(node.loop_var)
-    compiler.note_thread_variable(node.loop_var)
+def _thread_loop(compiler: Compiler, node: Any) -> Step:
+    """A loop bound to a thread axis: every thread runs the body once, with its own index."""
+    tag, extent = str(node.thread_binding.thread_tag), int(node.extent)
+    axis = THREAD_AXES.get(tag)
+    if axis is None or extent != compiler.threads[axis]:
+        raise UnsupportedError(
+            f"`for {node.loop_var.name} in T.thread_binding({extent}, {tag})` is no number of a thread of a block of "
+            f"{compiler.threads} threads"
+        )
+    slot, index = compiler.variable_slot(node.loop_var), thread_index(compiler, axis)
+    compiler.note_thread_variable(node.loop_var, axis)
     body = compile_body(compiler, node.body)
 
     def run(frame: Frame) -> Signal | None:
-        frame.environment[slot] = number.run(frame)
+        frame.environment[slot] = index(frame)
         return body(frame)
 
     return run

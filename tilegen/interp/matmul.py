@@ -70,9 +70,9 @@ class Product:
 
 
 def multiply(a: Array, b: Array, a_dtype: str, b_dtype: str, c_dtype: str) -> Array:
-    """``a @ b`` of matrices in their storage formats, in float32 or, for an integer accumulator, exactly."""
+    """``a @ b`` of matrices (or stacks of them), in float32 or, for an integer accumulator, exactly."""
     if not is_float(c_dtype):
-        exact = np.float32 if a.shape[1] <= 1024 and a.itemsize == 1 else np.float64
+        exact = np.float32 if a.shape[-1] <= 1024 and a.itemsize == 1 else np.float64
         wide = a.astype(exact) @ b.astype(exact)
         product: Array = wrap_integer(wide.astype(np.int64), c_dtype)
         return product

@@ -31,24 +31,29 @@ _FORMATS: dict[str, Any] = {
     "float8_e5m2": ml_dtypes.float8_e5m2,
     "float8_e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
     "float8_e8m0fnu": ml_dtypes.float8_e8m0fnu,
+    "float4_e2m1fn": ml_dtypes.float4_e2m1fn,
+    "int4": ml_dtypes.int4,
+    "uint4": ml_dtypes.uint4,
     "custom[tfloat32]32": np.float32,
     "tfloat32": np.float32,
     **{f"{sign}int{bits}": getattr(np, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-_SATURATING = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+_SATURATING = ("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
+#: Formats of which two elements share a byte on the device; here each has a byte of its own.
+_PACKED = ("float4_e2m1fn", "int4", "uint4")
 
 
 @cache
 def scalar_name(dtype: str) -> str:
     """``float16x8`` to ``float16``; other names are unchanged."""
-    match = re.fullmatch(r"(.+?\d)x\d+", dtype)
+    match = re.fullmatch(r"(.+?)x\d+", dtype)
     return match.group(1) if match else dtype
 
 
 @cache
 def lanes(dtype: str) -> int:
     """The number of vector lanes of a TIR dtype: 8 for ``float16x8``, 1 for a scalar."""
-    match = re.fullmatch(r".+?\dx(\d+)", dtype)
+    match = re.fullmatch(r".+?x(\d+)", dtype)
     return int(match.group(1)) if match else 1
 
 
@@ -73,8 +78,28 @@ def is_integer(dtype: str) -> bool:
 
 
 @cache
+def is_packed(dtype: str) -> bool:
+    """Whether two elements of a format share a byte on the device."""
+    return scalar_name(dtype) in _PACKED
+
+
+def pack(array: Array) -> Array:
+    """4-bit elements as int8, two of the last axis in each byte, the even one in the low bits."""
+    bits = np.ascontiguousarray(array).view(np.uint8) & 0xF
+    packed: Array = (bits[..., 0::2] | bits[..., 1::2] << 4).astype(np.uint8).view(np.int8)
+    return packed
+
+
+def unpack(array: Array, dtype: str) -> Array:
+    """The 4-bit elements of bytes that hold two each."""
+    data = np.ascontiguousarray(array).view(np.uint8)
+    bits: Array = np.stack([data & 0xF, data >> 4], axis=-1).reshape(*data.shape[:-1], -1)
+    return bits.view(storage_dtype(dtype))
+
+
+@cache
 def integer_range(dtype: str) -> tuple[int, int]:
-    info = np.iinfo(storage_dtype(dtype))
+    info = ml_dtypes.iinfo(storage_dtype(dtype))  # type: ignore[no-untyped-call]
     return int(info.min), int(info.max)
 
 
@@ -122,7 +147,7 @@ def to_float32(value: Any, dtype: str) -> Any:
         return np.float32(value)
     if value.dtype == np.float32:
         return value
-    if value.dtype.itemsize > 2 or value.dtype == ml_dtypes.bfloat16 or value.size < 64:
+    if value.dtype.itemsize > 2 or value.dtype == ml_dtypes.bfloat16 or value.size < 64 or is_packed(value.dtype.name):
         return value.astype(np.float32)
     if value.size >= _LARGE and value.dtype == np.float16:
         return _through_torch(value, "float32")
@@ -136,6 +161,8 @@ def round_to(value: Any, dtype: str) -> Any:
     fp8 saturates at its largest finite value, as ``cvt.rn.satfinite`` does; float16 and bfloat16 overflow to infinity.
     """
     storage = storage_dtype(dtype)
+    if storage == ml_dtypes.float8_e8m0fnu:
+        return _to_power_of_two(value)
     if scalar_name(dtype) in _SATURATING:
         limit = float_max(dtype)
         value = np.clip(value, -limit, limit)
@@ -144,6 +171,18 @@ def round_to(value: Any, dtype: str) -> Any:
             return _through_torch(value, "float16")
         return value if value.dtype == storage else value.astype(storage)
     return storage.type(value)
+
+
+def _to_power_of_two(value: Any) -> Any:
+    """float8_e8m0: the power of two at or above the magnitude, as TileLang's conversion (``cvt.rp.satfinite``) gives it."""
+    with np.errstate(all="ignore"):
+        magnitude = np.abs(np.asarray(value, dtype=np.float64))
+        mantissa, exponent = np.frexp(magnitude)
+    biased = np.where(magnitude == 0, 0, exponent + 127 - (mantissa == 0.5))
+    biased = np.where(np.isinf(magnitude), 254, np.clip(biased, 0, 254))
+    bits = np.where(np.isnan(magnitude), 255, biased).astype(np.uint8)
+    result: Array = bits.view(ml_dtypes.float8_e8m0fnu) if bits.ndim else bits.reshape(1).view(ml_dtypes.float8_e8m0fnu)
+    return result if isinstance(value, np.ndarray) else result.reshape(-1)[0]
 
 
 #: From this size on, torch converts float16 faster than numpy: ten times, since numpy has no vector code for it.
@@ -219,6 +258,8 @@ def poison(dtype: str) -> Any:
     storage = storage_dtype(dtype)
     if is_float(dtype):
         return storage.type(np.nan)
+    if is_packed(dtype):
+        return storage.type(5)
     return (
         storage.type(True)
         if storage == np.bool_

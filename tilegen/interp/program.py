@@ -13,21 +13,27 @@ from tilegen.interp import (  # noqa: F401
     atomics,
     barriers,
     copies,
+    externals,
     functions,
     group_copies,
     loops,
     matmul,
+    reducers,
     reductions,
+    thread_reduce,
     threads,
+    warp_products,
+    wide_accesses,
 )
 from tilegen.interp.buffer_plan import BufferPlan
 from tilegen.interp.compiler import Compiler, identity
 from tilegen.interp.findings import InvalidKernelError, UnsupportedError
 from tilegen.interp.lanes import Code
+from tilegen.interp.loops import THREAD_AXES
 from tilegen.interp.roles import compile_body
 from tilegen.interp.statements import read_block_annotations
 from tilegen.interp.steps import Step, compile_statement
-from tilegen.interp.structure import private_fragments, walk
+from tilegen.interp.structure import has_vectors, private_fragments, walk
 
 VARIABLES = ("Var", "SizeVar")
 _GRID_AXES = {"blockIdx.x": 0, "blockIdx.y": 1, "blockIdx.z": 2}
@@ -88,7 +94,7 @@ def compile_program(function: Any) -> Program:
     guarded = not bool(configuration.get("tl.disable_safe_memory_legalize", False))
     synchronises = not bool(configuration.get("tl.disable_thread_storage_sync", False))
     private = frozenset(private_fragments(function.body, identity))
-    compiler = Compiler(_lane_axes(function.body), guarded, synchronises, private)
+    compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded, synchronises, private)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
@@ -174,6 +180,8 @@ def _kernel(compiler: Compiler, node: Any) -> Kernel:
     site = compiler.site("the grid")
     while type(node).__name__ == "For" and node.thread_binding is not None:
         tag = str(node.thread_binding.thread_tag)
+        if tag in THREAD_AXES:
+            break
         if _GRID_AXES.get(tag) != len(grid):
             raise UnsupportedError(f"a loop bound to {tag} here is not modelled")
         grid.append((compiler.variable_slot(node.loop_var), compiler.index_expression(node.extent, site)))
@@ -189,14 +197,21 @@ def _kernel(compiler: Compiler, node: Any) -> Kernel:
 
 def _launch_threads(node: Any) -> tuple[int, int, int]:
     found: list[tuple[int, int, int]] = []
+    bound: dict[str, int] = {}
 
     def visit(part: Any) -> None:
         if type(part).__name__ == "SBlock" and "tl.launch_threads" in part.annotations:
             x, y, z = (int(extent) for extent in part.annotations["tl.launch_threads"])
             found.append((x, y, z))
+        elif type(part).__name__ == "For" and part.thread_binding is not None:
+            bound[str(part.thread_binding.thread_tag)] = int(part.extent)
 
     walk(node, visit)
-    return found[0] if found else DEFAULT_THREADS
+    if found:
+        return found[0]
+    if bound:
+        return (bound.get("threadIdx.x", 1), bound.get("threadIdx.y", 1), bound.get("threadIdx.z", 1))
+    return DEFAULT_THREADS
 
 
 def _calls(node: Any, name: str) -> bool:

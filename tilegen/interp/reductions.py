@@ -1,4 +1,4 @@
-"""Tile reductions and scans: ``reduce_*``, ``cumsum``, ``cummax`` and reducers.
+"""Tile reductions and scans: ``reduce_*``, ``cumsum`` and ``cummax``. Reducers are in reducers.py.
 
 A reduction accumulates in the dtype of its destination, as TileLang's does; the order is numpy's pairwise one. ``max`` and
 ``min`` skip NaN unless ``nan_propagate`` is set.
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilegen.interp.atomics import compile_update
 from tilegen.interp.copies import check_annotations
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
@@ -136,42 +135,6 @@ def _scan(compiler: Compiler, call: Any, site: Site) -> Step:
             scanned = np.add.accumulate(tile, axis=dim, dtype=np.int64)
         scanned = np.flip(scanned, dim) if reverse else scanned
         target.write(frame, round_to(scanned, dtype) if is_float(dtype) else wrap_integer(scanned, dtype))
-        return None
-
-    return run
-
-
-@operation("tl.tileop.reducer_init")
-def _reducer_init(compiler: Compiler, call: Any, site: Site) -> Step:
-    target = compile_region(compiler, call.args[0], site)
-    start = compiler.expression(call.args[1], site) if len(call.args) > 1 else None
-
-    def run(frame: Frame) -> Signal | None:
-        value = identity_of(compiler.reducer_kind(target.plan), target.dtype) if start is None else start.run(frame)
-        target.write(frame, value)
-        return None
-
-    return run
-
-
-@operation("tl.reducer_update")
-def _reducer_update(compiler: Compiler, call: Any, site: Site) -> Step:
-    plan = compiler.buffer(call.args[0].buffer, site)
-    update = compile_update(compiler, call.args[0], call.args[1], site)
-
-    def run(frame: Frame) -> Signal | None:
-        update(frame, combiner(compiler.reducer_kind(plan), plan.dtype))
-        return None
-
-    return run
-
-
-@operation("tl.tileop.finalize_reducer_v2")
-def _finalize(compiler: Compiler, call: Any, site: Site) -> Step:
-    source, target = compile_region(compiler, call.args[0], site), compile_region(compiler, call.args[1], site)
-
-    def run(frame: Frame) -> Signal | None:
-        target.write(frame, source.read(frame))
         return None
 
     return run

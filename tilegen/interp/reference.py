@@ -12,7 +12,7 @@ import numpy as np
 
 from tilegen.interp.arguments import to_float64
 from tilegen.interp.findings import InvalidKernelError
-from tilegen.interp.number_formats import Array
+from tilegen.interp.number_formats import Array, is_packed, pack
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,13 @@ def _call(function: Any, name: str, given: Mapping[str, Array], in_order: Sequen
 
 
 def to_torch(array: Array) -> Any:
-    """A torch tensor of the same dtype and bits."""
+    """A torch tensor of the same dtype and bits; two 4-bit elements of the last axis share a byte."""
     import torch
 
     array = np.ascontiguousarray(array)
-    if array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+    if is_packed(array.dtype.name):
+        return torch.from_numpy(pack(array))
+    if array.dtype.name.startswith(("bfloat16", "float8")):
         bits = torch.from_numpy(array.view(np.int16 if array.itemsize == 2 else np.uint8).copy())
         return bits.view(getattr(torch, array.dtype.name))
     return torch.from_numpy(array.copy())

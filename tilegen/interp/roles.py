@@ -19,7 +19,7 @@ from tilegen.interp.coroutines import run_together
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code
-from tilegen.interp.local_memory import LocalStorage
+from tilegen.interp.local_memory import LocalStorage, LocalView
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array
 from tilegen.interp.steps import Signal, Step, compile_statement, leave, sequence_of
@@ -220,13 +220,17 @@ def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
         if value is not None:
             setattr(child, name, value[chosen] if value.shape[0] == count else value)
     key = child.threads.tobytes()
+    copies: dict[int, LocalStorage] = {}
     for slot in written:
         storage = frame.memory[slot]
         if isinstance(storage, LocalStorage):
-            child.memory[slot] = storage.select_threads(chosen)
+            child.memory[slot] = copies[id(storage)] = storage.select_threads(chosen)
         elif isinstance(storage, Storage) and storage.scope == "local.fragment":
             own = frame.kept.get((key, slot))
             child.memory[slot] = own[1] if own is not None and own[0] == storage.version else storage.clone()
+    for slot, storage in enumerate(child.memory):
+        if isinstance(storage, LocalView) and id(storage.root) in copies:
+            child.memory[slot] = storage.of(copies[id(storage.root)])
     return child
 
 

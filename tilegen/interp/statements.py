@@ -13,9 +13,10 @@ from tilegen.interp.lanes import Code, own
 from tilegen.interp.layouts import compile_layout
 from tilegen.interp.non_finite import store_check
 from tilegen.interp.number_formats import is_float
+from tilegen.interp.reducers import plain_update
 from tilegen.interp.roles import compile_body, compile_sequence
 from tilegen.interp.steps import OPERATIONS, Signal, Step, branch, leave, nothing, operation, statement
-from tilegen.interp.structure import depends_on_thread
+from tilegen.interp.structure import depends_on_thread, is_slice, thread_axis_of
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -44,7 +45,9 @@ _LOWERING_ANNOTATIONS = frozenset(
         "tl.launch_threads",
         "tl.ws_schedule",
         "barrier_init",
+        "pragma_import_c",
         "safe_value_map",
+        "reducer_info",
         "reducer_info_v2",
     }
 )
@@ -58,14 +61,15 @@ def _sequence(compiler: Compiler, node: Any) -> Step:
 @statement("Bind")
 def _bind(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(node)
-    if compiler.uses_unknown_variable(node.value):
-        # T.Persistent binds its indices ahead of the loop that they depend on; TileLang inlines such bindings.
+    if compiler.uses_unknown_variable(node.value) or is_slice(node.value):
+        # A name for a part of a tile (`part = tile[0:64, 0:32]`) is no value, and only tile operations use it.
+        # So does T.Persistent, which binds its indices ahead of the loop that they depend on; TileLang inlines such bindings.
         compiler.inline(node.var, node.value)
         return nothing
     value = compiler.expression(node.value, site)
     slot = compiler.variable_slot(node.var)
     if depends_on_thread(compiler, node.value):
-        compiler.note_thread_variable(node.var)
+        compiler.note_thread_variable(node.var, thread_axis_of(node.value))
 
     def run(frame: Frame) -> Signal | None:
         frame.environment[slot] = own(value.run(frame))
@@ -99,10 +103,13 @@ def read_block_annotations(compiler: Compiler, block: Any) -> None:
         plan = compiler.root_of(data)
         if plan is not None:
             plan.safe_value = _constant(value)
-    for data, info in dict(block.annotations.get("reducer_info_v2", {})).items():
-        plan = compiler.root_of(data)
-        if plan is not None:
-            compiler.reducer_kinds[plan.slot] = str(info["op"])
+    for key in ("reducer_info", "reducer_info_v2"):
+        for data, info in dict(block.annotations.get(key, {})).items():
+            plan = compiler.root_of(data)
+            if plan is not None:
+                compiler.reducer_kinds[plan.slot] = str(info["op"])
+                if key == "reducer_info":
+                    compiler.replicated_reducers.add(plan.slot)
     for data, layout in dict(block.annotations.get("layout_map", {})).items():
         plan = compiler.root_of(data)
         compiled = compile_layout(compiler, plan, layout) if plan is not None else None
@@ -123,6 +130,9 @@ def _constant(value: Any) -> Any:
 @statement("AttrStmt")
 def _attribute(compiler: Compiler, node: Any) -> Step:
     key = str(node.attr_key)
+    if key == "reduce_scope":
+        with compiler.reducer(node.node):
+            return compile_body(compiler, node.body)
     if key not in _LOWERING_ATTRIBUTES and not key.startswith("pragma_"):
         raise UnsupportedError(f"the attribute {key} is not modelled")
     return compile_body(compiler, node.body)
@@ -142,6 +152,9 @@ def _store(compiler: Compiler, node: Any) -> Step:
     if node.predicate is not None:
         raise UnsupportedError(f"predicated stores are not modelled: `{render(node)}`")
     site = compiler.site(node)
+    plan = compiler.buffer(node.buffer, site)
+    if plan.slot in compiler.reducer_kinds:
+        return plain_update(compiler, node, plan, site)
     value = compiler.expression(node.value, site)
     access = compiler.element(node.buffer, node.indices, site, write=True)
     check = store_check(compiler, node, value, site) if is_float(str(node.buffer.dtype)) else None
@@ -249,18 +262,3 @@ _HINTS = (
 @operation(*_HINTS)
 def _hint(compiler: Compiler, call: Any, site: Site) -> Step:
     return nothing
-
-
-@operation("tirx.call_extern")
-def _extern(compiler: Compiler, call: Any, site: Site) -> Step:
-    """``T.print`` calls an external function; what it prints is evaluated, so that its reads are checked, and dropped."""
-    if not str(call.args[0].value).startswith("debug_print"):
-        raise UnsupportedError(f"the external function {call.args[0].value} is not modelled: `{site.operation}`")
-    values = [compiler.expression(argument, site) for argument in call.args[1:]]
-
-    def run(frame: Frame) -> Signal | None:
-        for value in values:
-            value.run(frame)
-        return None
-
-    return run

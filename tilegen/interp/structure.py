@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tilegen.interp.number_formats import lanes
+
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
@@ -37,6 +39,37 @@ def walk(node: Any, visit: Callable[[Any], None]) -> None:
     from tvm import tirx
 
     tirx.stmt_functor.post_order_visit(node, visit)
+
+
+def variables_of(node: Any) -> list[Any]:
+    """The variables that an expression names."""
+    found: list[Any] = []
+    walk(node, lambda part: found.append(part) if type(part).__name__ in ("Var", "SizeVar") else None)
+    return found
+
+
+def is_slice(node: Any) -> bool:
+    """Whether an expression is a part of a buffer, written as a load with several ranges."""
+    return type(node).__name__ == "BufferLoad" and sum(lanes(str(index.dtype)) > 1 for index in node.indices) > 1
+
+
+def thread_axis_of(node: Any) -> int | None:
+    """The axis of a thread index (``launch_thread_idx``); None for any other expression."""
+    if type(node).__name__ == "Call" and node.op.name == "tl.launch_thread_idx":
+        return int(node.args[0].value)
+    return None
+
+
+def has_vectors(node: Any) -> bool:
+    """Whether code has a value of a vector type."""
+    found = []
+
+    def visit(part: Any) -> None:
+        if lanes(str(getattr(part, "dtype", ""))) > 1:
+            found.append(part)
+
+    walk(node, visit)
+    return bool(found)
 
 
 def is_role_branch(compiler: Compiler, node: Any) -> bool:

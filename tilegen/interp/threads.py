@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilegen.interp.elementwise import Function
-from tilegen.interp.expressions import intrinsic
+from tilegen.interp.expressions import intrinsic, neighbours
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import THREAD_AXIS, Code, as_scalar
@@ -44,7 +45,11 @@ def _active(frame: Frame, axes: int) -> Array:
 
 @intrinsic("tl.launch_thread_idx")
 def _thread_index(compiler: Compiler, node: Any, site: Site) -> Code:
-    dimension = int(node.args[0].value)
+    return Code(thread_index(compiler, int(node.args[0].value)), "int32")
+
+
+def thread_index(compiler: Compiler, dimension: int) -> Callable[[Frame], Any]:
+    """The index of each thread along one axis of the block."""
     x, y, _ = compiler.threads
     axes = compiler.axes
 
@@ -59,7 +64,7 @@ def _thread_index(compiler: Compiler, node: Any, site: Site) -> Code:
         known[:] = [(linear, value)]
         return value
 
-    return Code(run, "int32")
+    return run
 
 
 def _from_thread(names: tuple[str, ...], value: Callable[[Array, list[int]], Array]) -> None:
@@ -127,6 +132,26 @@ _vote("tl.any_sync", lambda votes: int(votes[0].any()))
 _vote("tl.all_sync", lambda votes: int(votes[0].all()))
 _vote("tl.ballot_sync", lambda votes: sum(1 << int(lane) for flag, lane in votes.T if flag))
 _vote("tl.ballot", lambda votes: sum(1 << int(lane) for flag, lane in votes.T if flag))
+
+
+@intrinsic("tl.match_any_sync", "tl.match_all_sync")
+def _match(compiler: Compiler, node: Any, site: Site) -> Code:
+    """The lanes of the warp with the same value (``any``); all of them if all agree, else none (``all``)."""
+    value = compiler.expression(node.args[1], site)
+    axes, every = compiler.axes, "all" in node.op.name
+
+    def run(frame: Frame) -> Any:
+        values = per_thread(frame, value.run(frame), axes).reshape(frame.threads.size, -1)[:, 0]
+        active, warps = _active(frame, axes), _by_warp(frame)
+        result = np.zeros(frame.threads.size, dtype=np.int64)
+        for warp in np.unique(warps):
+            members = np.flatnonzero((warps == warp) & active)
+            same = values[members][:, None] == values[members][None, :]
+            lanes = 1 << (frame.threads[members] % WARP)
+            result[members] = np.where(same.all(), lanes.sum(), 0) if every else (same * lanes).sum(axis=1)
+        return as_scalar(thread_column(frame, result, axes))
+
+    return Code(run, str(node.dtype))
 
 
 @intrinsic("tl.activemask")
@@ -222,18 +247,12 @@ _warp_reduce("tl.warp_reduce_bitor", np.bitwise_or.reduce)
 @intrinsic("tl.any_of", "tl.all_of")
 def _any_of(compiler: Compiler, node: Any, site: Site) -> Code:
     """Whether any, or all, of a run of elements are true."""
-    from tilegen.interp.expressions import element_access
-
-    access = element_access(compiler, node.args[0], site)
-    count = compiler.expression(node.args[1], site)
-    function = np.any if node.op.name.endswith("any_of") else np.all
+    accesses = neighbours(compiler, node.args[0], int(node.args[1].value), site)
+    join = np.logical_or if node.op.name.endswith("any_of") else np.logical_and
 
     def run(frame: Frame) -> Any:
-        storage = frame.memory[access.slot]
-        indices, _ = access.locate(frame, storage)
-        start = int(np.ravel_multi_index(tuple(int(index) for index in indices), storage.data.shape))
-        places = np.unravel_index(np.arange(start, start + int(count.run(frame))), storage.data.shape)
-        return bool(function(storage.gather(frame, site, tuple(places), None) != 0))
+        found = [np.not_equal(access.load(frame), 0) for access in accesses]
+        return as_scalar(reduce(join, found))
 
     return Code(run, "bool")
 
