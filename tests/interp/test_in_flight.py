@@ -52,6 +52,29 @@ def stored_by_the_copy_engine(fault=None):
     return main
 
 
+def drained_by_one_thread(fault=None):
+    """Only the thread that issued a store waits for it: the others learn of it at a barrier."""
+
+    @T.prim_func
+    def main(A: T.Tensor((2, 64, 64), "float16"), B: T.Tensor((2, 64, 64), "float16")):
+        T.annotate_pass_configs({"tl.disable_thread_storage_sync": True})
+        with T.Kernel(1, threads=128) as _:
+            tile = T.alloc_shared((64, 64), "float16")
+            own = T.alloc_fragment((64, 64), "float16")
+            for k in T.serial(2):
+                T.copy(A[k, :, :], own)
+                T.tma_store_wait(0)
+                if fault is None:
+                    T.sync_threads(8, 128)
+                T.copy(own, tile)
+                T.fence_proxy_async()
+                T.sync_threads(9, 128)
+                T.tma_copy(tile, B[k, :, :])
+            T.tma_store_wait(0)
+
+    return main
+
+
 def waited_parity(fault=None):
     """A parity counts phases modulo 2."""
 
@@ -71,7 +94,12 @@ def waited_parity(fault=None):
 
 @pytest.mark.parametrize(
     ("kernel", "shape"),
-    [(loaded_by_threads, (5, 32, 64)), (stored_by_the_copy_engine, (2, 64, 64)), (waited_parity, (4, 64))],
+    [
+        (loaded_by_threads, (5, 32, 64)),
+        (stored_by_the_copy_engine, (2, 64, 64)),
+        (drained_by_one_thread, (2, 64, 64)),
+        (waited_parity, (4, 64)),
+    ],
 )
 def test_copies_in_groups_and_parities_are_quiet_where_they_are_waited_for(clean, normal, kernel, shape):
     a = normal(*shape, dtype="float32" if kernel is waited_parity else "float16")
@@ -95,6 +123,7 @@ def test_copies_in_groups_and_parities_are_quiet_where_they_are_waited_for(clean
             "in-flight",
             "the block ends while a bulk store may still read tile",
         ),
+        (drained_by_one_thread, "no barrier", "in-flight", "tile[0, 0] is written while a bulk store that reads it"),
         (waited_parity, "phase", "barrier-misuse", "the parity 2, which is neither 0 nor 1"),
         (waited_parity, "second barrier", "out-of-bounds", "ready[1] does not exist: there is 1 of them"),
     ],

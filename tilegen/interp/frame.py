@@ -63,6 +63,7 @@ class Frame:
         "clock",
         "committed",
         "copies",
+        "drained",
         "environment",
         "epoch",
         "issued",
@@ -103,6 +104,8 @@ class Frame:
         self.waited = 0
         #: Bulk stores issued so far, by agent.
         self.stores: dict[int, int] = {}
+        #: How far the thread that waited for them knows them to be complete.
+        self.drained: dict[Any, int] = {}
         #: ``cp.async`` copies: the number of the group that is open, and those of the groups committed so far.
         self.copies = 1
         self.committed: list[int] = []

@@ -100,6 +100,7 @@ class AccessLog:
 
     def synchronise_role(self, frame: Frame) -> None:
         """All threads of a role have met: an elected thread now knows what the others did."""
+        frame.clock.update(frame.drained)
         frame.synced = {agent: frame.clock.get(agent, 0) for agent in self._own(frame)}
 
     def _elected_clock(self, frame: Frame) -> Clock:
@@ -172,12 +173,16 @@ class AccessLog:
         frame.acting = ("store", frame.agent, number)
 
     def wait_for_stores(self, frame: Frame, allowed: int) -> None:
-        """All but the last ``allowed`` stores have read their tiles: the role's own count first, then those before it."""
+        """All but the last ``allowed`` stores have read their tiles: the role's own count first, then those before it.
+
+        The thread that issued them knows it; where the kernel places its barriers, the others at the role's next one.
+        """
+        known = frame.clock if self.compiler_synchronises or frame.threads.size <= WARP else frame.drained
         for agent in sorted(frame.stores, key=lambda agent: agent != frame.agent):
             issued = frame.stores[agent]
             done = max(issued - allowed, frame.clock.get(("store", agent), 0))
             allowed = max(0, allowed - issued)
-            frame.clock["store", agent] = self.completed["store", agent] = done
+            known["store", agent] = self.completed["store", agent] = done
 
     def end(self, frame: Frame) -> None:
         """The block ends: the copy engine may no longer use its shared memory."""
