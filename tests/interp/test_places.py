@@ -74,3 +74,35 @@ def test_a_trace_names_the_line_and_the_value_before():
     assert "(was" not in first
     assert f"(was {first.split(' = ')[1].split()[0]})" in second
     assert second.endswith(f"{FILE}:{line_of('the line in the ma' + 'cro')}")
+
+
+def test_an_uninitialised_read_says_where_the_buffer_is_written():
+    @T.prim_func
+    def main(A: T.Tensor((32,), "float32"), B: T.Tensor((32,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            late = T.alloc_fragment((32,), "float32")
+            total = T.alloc_fragment((32,), "float32")
+            never = T.alloc_fragment((32,), "float32")
+            for i in T.Parallel(32):
+                total[i] += late[i]
+            T.copy(A, late)  # the late copy
+            for i in T.Parallel(32):
+                B[i] = total[i] + never[i]
+
+    messages = {finding.buffer: finding.message for finding in run(main).errors}
+    assert messages["late"].endswith(f"{FILE}:{line_of('the late co' + 'py')}")
+    assert "; it is written at " in messages["late"]
+    assert messages["total"].endswith("; only this statement writes it: it has to be cleared or filled first")
+    assert messages["never"].endswith("before anything writes it; the kernel never writes it")
+
+
+def test_what_is_never_written_is_described_by_its_bounds():
+    @T.prim_func
+    def main(B: T.Tensor((32, 64), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            for i, j in T.Parallel(20, 48):
+                B[i + 1, j] = 1.0
+
+    (found,) = run(main).errors
+    assert "B[0, 0] is never written, nor are 1087 other elements of 2048, all in B[0:32, 0:64]" in found.message
+    assert "; it is written at " in found.message

@@ -72,6 +72,7 @@ def bind(
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
         storage.safe_value = parameter.plan.safe_value
+        storage.write_places = parameter.plan.write_places
     for name in program.used_dimensions:
         if frame.environment[program.dimensions[name]] is None:
             raise InvalidKernelError(f"the kernel uses {name}, which no argument determines: give a number for it")

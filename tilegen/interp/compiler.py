@@ -228,6 +228,8 @@ class Compiler:
     def note_write(self, plan: BufferPlan) -> None:
         """Remember that the code now compiled writes a buffer."""
         plan.origin.written_in.add(self.kernel)
+        if self._place not in plan.origin.write_places:
+            plan.origin.write_places.append(self._place)
         self._written.add(plan.slot)
         if plan.scope in LOCAL_SCOPES:
             self._written.add(plan.origin.slot)
@@ -379,6 +381,7 @@ class Compiler:
         except (MemoryError, ValueError) as error:  # numpy's, for what is too large
             raise InvalidKernelError(f"no memory for {plan.name}, {shape} of {plan.dtype}: {error}") from error
         storage.safe_value = plan.safe_value
+        storage.write_places = plan.write_places
         storage.attach(frame.block.watches)
         frame.memory[plan.slot] = storage
         self.attach_views(plan, frame)

@@ -167,10 +167,23 @@ def _report_unwritten(storage: Storage, findings: Findings) -> None:
     index = tuple(int(part) for part in np.unravel_index(int(np.argmax(missing)), missing.shape))
     count = int(np.count_nonzero(missing))
     place = ", ".join(str(part) for part in index)
-    message = f"{storage.name}[{place}] is never written, nor are {count - 1} other elements of {missing.size}"
+    message = f"{storage.name}[{place}] is never written"
+    if count > 1:
+        message += f", nor are {count - 1} other elements of {missing.size}, all in {storage.name}[{_box(missing)}]"
+    message += storage.writers(None)
     findings.add(
         ("unwritten", storage.name), lambda: Finding("unwritten-output", message, buffer=storage.name, index=index)
     )
+
+
+def _box(flags: Array) -> str:
+    """The bounds of the flags that are set, as a slice."""
+    bounds = []
+    for axis in range(flags.ndim):
+        others = tuple(other for other in range(flags.ndim) if other != axis)
+        found = np.flatnonzero(flags.any(axis=others))
+        bounds.append(f"{found[0]}:{found[-1] + 1}")
+    return ", ".join(bounds)
 
 
 def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str, Event]) -> None:
@@ -192,10 +205,13 @@ class Launch:
     findings: Findings
     events: dict[str, Event]
     options: Options
+    #: The extents of the grid that now runs.
+    extents: Coordinates = ()
 
     def run(self, kernel: Kernel) -> None:
         extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
         blocks = blocks_of(self.program.name, extents, self.options.block)
+        self.extents = blocks.extents
         self._prepare_memory(kernel, math.prod(extents))
         jobs = min(self.options.jobs, len(blocks)) if self._is_independent(kernel) else 1
         if jobs > 1:
@@ -260,6 +276,7 @@ class Launch:
     def _frame(self, kernel: Kernel, number: int, place: Coordinates, threads: Array) -> Frame:
         """The frame of all threads of one block."""
         block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
+        block.grid_extents = self.extents
         block.watches = self._watches() if self.options.watches else ()
         frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
         if kernel.is_concurrent and self.options.diagnostics:

@@ -73,7 +73,9 @@ def render(node: Any) -> str:
     if isinstance(node, str):
         return node
     body = [line for line in str(node).splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    declaration = re.compile(r"^\w+( = T\.(Buffer|int32|int64|handle|float32|launch_thread_idx)\b.*|: T\.\w+ = .*)$")
+    declaration = re.compile(
+        r"^\w+(, \w+)*( = T\.(Buffer|int32|int64|handle|float32|launch_thread_idx)\b.*|: T\.\w+ = .*)$"
+    )
     text = [line for line in body if not declaration.match(line)]
     line = " ".join(part.strip() for part in (text or body)[:3])
     line = re.sub(r"T\.region\((\w+\[[^\]]*\]), \d+(?:, [^()]*)?\)", r"\1", line)

@@ -43,8 +43,18 @@ class Block:
     grid: GridBarrier | None = None
     thread_order: ThreadOrder | None = None
     non_finite: dict[str, Event] = field(default_factory=dict)
+    #: The extents of the grid.
+    grid_extents: tuple[int, ...] = ()
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
+
+    def name_of(self, number: int) -> str:
+        """Another block of the grid, by its number, as findings name it."""
+        place = []
+        for extent in self.grid_extents:
+            place.append(number % extent)
+            number //= extent
+        return f"block {tuple(place)}"
 
 
 class Frame:
