@@ -20,6 +20,7 @@ from tilegen.interp.coroutines import run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError, StoppedBlockError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.grid import Blocks, Coordinates, blocks_of
+from tilegen.interp.inferred_layouts import partial_layout_findings
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
 from tilegen.interp.loading import to_prim_func
@@ -83,8 +84,9 @@ def run(
     function reads it), or a number for a scalar argument or a dynamic dimension. Buffers that are only written may be left out
     where their shape follows from the rest. Arrays are never modified.
 
-    ``jobs`` processes share the blocks of each grid. ``block`` runs one block (x, y, z) only. ``watches`` lists elements,
-    ``("acc", (5, 7))``, whose writes are printed in order.
+    ``jobs`` processes share the blocks of each grid, unless it prints or its blocks depend on each other. ``block`` runs one
+    block (x, y, z) only. ``watches`` lists elements, ``("acc", (5, 7))``, whose writes are printed in order. ``print_line``
+    takes these lines, and those of ``T.print``.
 
     Raises ``InvalidKernelError`` for arguments that do not fit, ``UnsupportedError`` for an operation that is not modelled.
     """
@@ -103,7 +105,8 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
     for plan in program.workspaces:
         program.compiler.allocate(plan, host, options.diagnostics)
     if options.diagnostics:
-        for finding in layout_findings(program.compiler.layouts, program.compiler.axes, host):
+        explicit = layout_findings(program.compiler.layouts, program.compiler.axes, host)
+        for finding in (*explicit, *partial_layout_findings(program.function)):
             findings.keep((finding.kind, finding.buffer), finding)
     read = _contents(bound)
     events: dict[str, Event] = {}
@@ -213,7 +216,8 @@ class Launch:
         blocks = blocks_of(self.program.name, extents, self.options.block)
         self.extents = blocks.extents
         self._prepare_memory(kernel, math.prod(extents))
-        jobs = min(self.options.jobs, len(blocks)) if self._is_independent(kernel) else 1
+        in_order = self.program.compiler.prints or not self._is_independent(kernel)
+        jobs = 1 if in_order else min(self.options.jobs, len(blocks))
         if jobs > 1:
             self._run_in_processes(kernel, blocks, jobs)
         else:
@@ -278,6 +282,7 @@ class Launch:
         block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
         block.grid_extents = self.extents
         block.watches = self._watches() if self.options.watches else ()
+        block.print_line = self.options.print_line
         frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
         if kernel.is_concurrent and self.options.diagnostics:
             block.access_log = AccessLog(self.program.compiler.synchronises)

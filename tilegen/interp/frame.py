@@ -45,6 +45,7 @@ class Block:
     non_finite: dict[str, Event] = field(default_factory=dict)
     #: The extents of the grid.
     grid_extents: tuple[int, ...] = ()
+    print_line: Callable[[str], None] = print
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
 
