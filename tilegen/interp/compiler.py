@@ -47,6 +47,8 @@ class Compiler:
         self.in_index = False
         self.plans: list[BufferPlan] = []
         self.variable_names: list[str] = []
+        #: How many of them are parameters and dimensions: the same in every block.
+        self.fixed_variables = 0
         self.threads: tuple[int, int, int] = (1, 1, 1)
         self.kernel = 0
         self.barrier_counts: dict[int, list[Any]] = {}
@@ -142,6 +144,20 @@ class Compiler:
             self._kept.append(variable)
             self._variables[key] = self.new_slot(str(variable.name))
         return self._variables[key]
+
+    def is_same_in_all_blocks(self, node: Any) -> bool:
+        """Whether an expression depends on parameters and dimensions alone."""
+        others = []
+
+        def visit(part: Any) -> None:
+            kind = type(part).__name__
+            if kind in ("BufferLoad", "Call") or (
+                kind == "Var" and (not self.knows_variable(part) or self.variable_slot(part) >= self.fixed_variables)
+            ):
+                others.append(part)
+
+        walk(node, visit)
+        return not others
 
     def uses_unknown_variable(self, node: Any) -> bool:
         """Whether an expression names a variable that nothing has bound yet."""

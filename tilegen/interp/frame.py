@@ -51,7 +51,7 @@ class Block:
 
     def name_of(self, number: int) -> str:
         """Another block of the grid, by its number, as findings name it."""
-        place = []
+        place, number = [], int(number)
         for extent in self.grid_extents:
             place.append(number % extent)
             number //= extent

@@ -141,7 +141,7 @@ class Storage:
         self.version = next(_versions)
         if self.writer is not None:
             owner = self.writer[index]
-            foreign = (owner != 0) & (owner != frame.block.number + 1)
+            foreign = _foreign(owner, frame)
             old = self.data[index] if foreign.any() else None
             self.writer[index] = frame.block.number + 1
             self.data[index] = value
@@ -277,7 +277,7 @@ class Storage:
         mine = frame.block.number + 1
         found = None
         if owner.any():
-            foreign = (owner != 0) & (owner != mine)
+            foreign = _foreign(owner, frame)
             if mask is not None:
                 foreign = foreign & mask
             if foreign.any():
