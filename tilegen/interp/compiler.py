@@ -72,7 +72,12 @@ class Compiler:
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
+        self._pointers: dict[int, list[BufferPlan]] = {}
+        #: Whether memory is named by its address: it is then written in place, by this process alone.
+        self.follows_pointers = False
         self._stands_for: Any = None
+
+    barrier_scopes = BARRIER_SCOPES
 
     def site(self, node: Any) -> Site:
         return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops))
@@ -288,6 +293,10 @@ class Compiler:
         if key in self._buffers:
             return self._buffers[key]
         root = self._roots.get(identity(buffer.data))
+        if root is None and identity(buffer.data) in self._pointers:
+            plan = self._buffers[key] = self._plan(buffer, site)
+            self._pointers[identity(buffer.data)].append(plan)
+            return plan
         if root is None:
             raise UnsupportedError(
                 f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated"
@@ -306,6 +315,12 @@ class Compiler:
     def scope_of(self, buffer: Any) -> str:
         """The scope of a buffer; a fragment that every thread has for itself counts as ``local``."""
         return "local" if identity(buffer.data) in self._private else str(buffer.scope())
+
+    def declare_pointer(self, variable: Any) -> list[BufferPlan]:
+        """Let buffers be declared at an address that a variable holds; the list grows as code that names them is compiled."""
+        self._kept.append(variable)
+        self.follows_pointers = True
+        return self._pointers.setdefault(identity(variable), [])
 
     def root_of(self, data: Any) -> BufferPlan | None:
         """The plan of the memory behind a data variable."""

@@ -25,7 +25,7 @@ from tilegen.interp.steps import Signal, Step, operation
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
-_GEMM_HINTS = frozenset({"wg_wait", "k_pack", "tl.ws_op_id", "use_2cta"})
+_GEMM_HINTS = frozenset({"wg_wait", "k_pack", "tl.ws_op_id", "use_2cta", "is_tcgen05"})
 
 
 @dataclass(frozen=True)

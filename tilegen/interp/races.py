@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 Clock = dict[Any, int]
 WARP = 32
 #: Agents other than roles, by the first part of their name.
-_ASYNCHRONOUS = {"copy": "a bulk copy", "product": "a warp-group product", "group": "an asynchronous copy (cp.async)"}
+_ASYNCHRONOUS = {
+    "copy": "a bulk copy",
+    "product": "a warp-group product",
+    "tensor": "a product into tensor memory",
+    "group": "an asynchronous copy (cp.async)",
+}
 
 
 @dataclass
@@ -56,6 +61,7 @@ class AccessLog:
     compiler_synchronises: bool
     accesses: dict[int, dict[Any, Access]] = field(default_factory=dict)
     agents: int = 0
+    tensor_products: int = 0
 
     def start(self, frame: Frame) -> None:
         """Give the first frame of a block its agent."""
@@ -118,6 +124,15 @@ class AccessLog:
         """``wait_wgmma(allowed)``: all but the last ``allowed`` products are complete."""
         frame.waited = max(frame.waited, frame.issued - allowed)
         frame.clock[("product", frame.agent)] = frame.waited
+
+    def issue_tensor_product(self, frame: Frame) -> None:
+        """A product into tensor memory starts, after those issued before: its accesses last until a barrier hears of it."""
+        self.tensor_products += 1
+        frame.acting = ("tensor", self.tensor_products)
+
+    def tensor_products_arrive(self, frame: Frame, clock: Clock | None) -> Clock | None:
+        """What a barrier learns that the products issued so far arrive at: that they are complete."""
+        return self.merged(clock, {**self._elected_clock(frame), ("tensor",): self.tensor_products})
 
     def issue_group_copy(self, frame: Frame) -> None:
         """A ``cp.async`` starts: its write lasts until its group is waited for, or a barrier that it arrives at opens."""
