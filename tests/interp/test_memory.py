@@ -216,3 +216,28 @@ def enormous_tile():
 def test_a_tile_that_no_memory_holds_is_refused(normal):
     with pytest.raises(InvalidKernelError, match=r"no memory for tile, \(1048576, 1048576\) of float32"):
         run(enormous_tile(), {"A": normal(16)})
+
+
+def optional_argument(used):
+    @T.prim_func
+    def main(A: T.Tensor((16,), "float16"), Bias: T.Tensor((16,), "float32"), B: T.Tensor((16,), "float32")):
+        with T.Kernel(1, threads=32) as _:
+            for i in T.Parallel(16):
+                B[i] = T.cast(A[i], "float32") + Bias[i] if used else T.cast(A[i], "float32")
+
+    return main
+
+
+def test_none_stands_for_an_argument_that_the_kernel_does_not_use(clean, normal):
+    a = normal(16, dtype="float16")
+    assert np.array_equal(clean(optional_argument(False), {"A": a, "Bias": None}), a.astype(np.float32))
+
+
+def test_none_for_an_argument_that_the_kernel_uses_is_refused(normal):
+    with pytest.raises(InvalidKernelError, match="Bias is None, and the kernel uses it"):
+        run(optional_argument(True), {"A": normal(16, dtype="float16"), "Bias": None})
+
+
+def test_another_float_of_the_same_width_is_refused(normal):
+    with pytest.raises(InvalidKernelError, match="A is float16, the argument is bfloat16"):
+        run(optional_argument(False), {"A": normal(16, dtype="bfloat16")})

@@ -49,7 +49,10 @@ def bind(
                 dims[parameter.name] = frame.environment[parameter.slot]
         elif parameter.name in inputs:
             value = inputs[parameter.name]
-            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if value is None:
+                if parameter.plan.read_in or parameter.plan.written_in:
+                    raise InvalidKernelError(f"{parameter.name} is None, and the kernel uses it")
+            elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 addresses[parameter.name] = value
             elif isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
                 shapes[parameter.name] = tuple(value)
@@ -326,7 +329,7 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
         return array
     if is_packed(dtype) and array.dtype in (np.int8, np.uint8) and array.ndim:
         return unpack(array, dtype)
-    if array.dtype.kind == "V" or (
+    if array.dtype.type is np.void or (  # what numpy reads back of a dtype that it does not know
         array.dtype.itemsize == storage.itemsize and array.dtype.kind == "u" and is_float(dtype)
     ):
         return array.view(storage)

@@ -241,12 +241,25 @@ def _box(key: Any, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 def _overlap(old: Access, new: Access) -> bool:
     if old.storage is not new.storage:
-        return bool(np.intersect1d(_addresses(old), _addresses(new)).size)
+        return _share_bytes(_addresses(old), _addresses(new))
     if any(a[0] >= b[1] or b[0] >= a[1] for a, b in zip(old.box, new.box, strict=True)):
         return False
     if _is_box(old.key) and _is_box(new.key):
         return True
-    return bool(np.intersect1d(_addresses(old), _addresses(new)).size)
+    touched = np.zeros(new.storage.data.shape, dtype=np.bool_)
+    touched[old.key] = True
+    return bool(touched[new.key].any())
+
+
+def _share_bytes(left: Array, right: Array) -> bool:
+    if not left.size or not right.size:
+        return False
+    low, high = max(left.min(), right.min()), min(left.max(), right.max())
+    if low > high:
+        return False
+    touched = np.zeros(high - low + 1, dtype=np.bool_)
+    touched[left[(left >= low) & (left <= high)] - low] = True
+    return bool(touched[right[(right >= low) & (right <= high)] - low].any())
 
 
 def _is_box(key: Any) -> bool:
