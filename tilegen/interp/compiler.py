@@ -19,7 +19,7 @@ from tilegen.interp.layouts import TileLayout
 from tilegen.interp.local_memory import LocalStorage
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import lanes, storage_dtype
-from tilegen.interp.structure import walk
+from tilegen.interp.structure import variables_of, walk
 from tilegen.interp.vectors import VectorOfLocals
 
 LOCAL_SCOPES = ("local", "local.var")
@@ -56,6 +56,7 @@ class Compiler:
         self.extent_slots: dict[int, int] = {}
         self._variables: dict[int, int] = {}
         self._constants: dict[int, int] = {}
+        self._generator: int | None = None
         self._lanes: dict[int, tuple[int, Affine]] = {}
         self._buffers: dict[int, BufferPlan] = {}
         self._roots: dict[int, BufferPlan] = {}
@@ -111,6 +112,12 @@ class Compiler:
         if value not in self._constants:
             self._constants[value] = self.new_slot(str(value))
         return self._constants[value]
+
+    def generator_slot(self) -> int:
+        """The slot of the random number generator that each thread has."""
+        if self._generator is None:
+            self._generator = self.new_slot("the random number generator")
+        return self._generator
 
     def initial_environment(self) -> list[Any]:
         """What every slot holds before anything runs: nothing, but for constants."""
@@ -346,7 +353,19 @@ class Compiler:
     def element(self, buffer: Any, indices: Sequence[Any], site: Site, write: bool = False) -> ElementAccess:
         """The access ``buffer[indices]``."""
         plan = self.buffer(buffer, site)
+        if plan.scope in LOCAL_SCOPES:
+            self._check_not_by_iteration(plan, indices, site)
         return self.access(plan, [self.index_expression(index, site) for index in indices], site, write)
+
+    def _check_not_by_iteration(self, plan: BufferPlan, indices: Sequence[Any], site: Site) -> None:
+        """Refuse per-thread memory that is indexed by the iterations of a T.Parallel, as TileLang does."""
+        for variable in (part for index in indices for part in variables_of(index)):
+            axis = self._lanes.get(identity(variable), (0, None))[0]
+            if axis and axis <= len(self._kinds) and self._kinds[axis - 1]:
+                raise InvalidKernelError(
+                    f"`{site.operation}` indexes {plan.name} ({plan.scope}), one for each thread, by {variable} of "
+                    "a T.Parallel; TileLang refuses that: loop with T.serial, or take T.alloc_fragment"
+                )
 
     def access(self, plan: BufferPlan, indices: Sequence[Code], site: Site, write: bool = False) -> ElementAccess:
         """The access ``plan[indices]`` of indices that are compiled already."""

@@ -18,6 +18,7 @@ from tilegen.interp import (  # noqa: F401
     group_copies,
     loops,
     matmul,
+    random_numbers,
     reducers,
     reductions,
     thread_reduce,
