@@ -20,6 +20,7 @@ from tilegen.interp.coroutines import DeadlockError, run_together
 from tilegen.interp.findings import Finding, Findings, InvalidKernelError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.grid import Blocks, Coordinates, blocks_of
+from tilegen.interp.inferred_layouts import partial_layout_findings
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
 from tilegen.interp.loading import to_prim_func
@@ -99,7 +100,8 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
     for plan in program.workspaces:
         program.compiler.allocate(plan, host, options.diagnostics)
     if options.diagnostics:
-        for finding in layout_findings(program.compiler.layouts, program.compiler.axes, host):
+        explicit = layout_findings(program.compiler.layouts, program.compiler.axes, host)
+        for finding in (*explicit, *partial_layout_findings(program.function)):
             findings.keep((finding.kind, finding.buffer), finding)
     events: dict[str, Event] = {}
     launch = Launch(program, host, findings, events, options)

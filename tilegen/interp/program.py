@@ -79,6 +79,7 @@ class Program:
     """
 
     name: str
+    function: Any
     compiler: Compiler
     parameters: tuple[Parameter, ...]
     dimensions: dict[str, int]
@@ -102,7 +103,7 @@ def compile_program(function: Any) -> Program:
     workspaces: list[BufferPlan] = []
     steps = _host_steps(compiler, function.body, workspaces)
     name = str((function.attrs or {}).get("global_symbol", "main"))
-    return Program(name, compiler, parameters, dimensions, used, tuple(workspaces), tuple(steps))
+    return Program(name, function, compiler, parameters, dimensions, used, tuple(workspaces), tuple(steps))
 
 
 def _parameter(compiler: Compiler, function: Any, variable: Any) -> Parameter:
