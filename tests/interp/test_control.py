@@ -373,20 +373,41 @@ def test_a_block_that_misses_the_grid_barrier_is_a_deadlock():
 
 def printing():
     @T.prim_func
-    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
-        with T.Kernel(1, threads=64) as b:
-            shared = T.alloc_shared((64,), "float32")
-            T.copy(A, shared)
+    def main(A: T.Tensor((4, 2), "float32"), B: T.Tensor((4, 2), "float32")):
+        with T.Kernel(2, threads=32) as b:
+            shared = T.alloc_shared((2, 2), "float32")
+            tx = T.get_thread_binding()
+            T.copy(A[b * 2, 0], shared)
+            for step in T.serial(2):
+                T.print(b + step, msg="sum")
             T.print(shared)
-            T.print(b, msg="block")
-            T.copy(shared, B)
+            T.print(shared[1, 0], msg="corner")
+            if tx < 3:
+                T.print(tx * 2, msg="mine")
+            T.print(msg="done")
+            T.copy(shared, B[b * 2, 0])
 
     return main
 
 
-def test_print_changes_nothing(clean, normal):
-    a = normal(64)
-    assert np.array_equal(clean(printing(), {"A": a}), a)
+def test_print_prints_what_a_device_would_and_changes_nothing(clean):
+    a = np.arange(8, dtype=np.float32).reshape(4, 2)
+    lines = []
+    assert np.array_equal(clean(printing(), {"A": a}, print_line=lines.append, jobs=2), a)
+    first = [
+        "block (0,), step = 0: sum: 0",
+        "block (0,), step = 1: sum: 1",
+        "block (0,), i = 0: shared[0, 0] = 0.0",
+        "block (0,), i = 1: shared[0, 1] = 1.0",
+        "block (0,), i = 2: shared[1, 0] = 2.0",
+        "block (0,), i = 3: shared[1, 1] = 3.0",
+        "block (0,): corner: 2.0",
+        "block (0,): mine: [0, 2, 4]",
+        "block (0,): done",
+    ]
+    assert lines[:9] == first
+    assert lines[9:11] == ["block (1,), step = 0: sum: 1", "block (1,), step = 1: sum: 2"]
+    assert lines[-3:] == ["block (1,): corner: 6.0", "block (1,): mine: [0, 2, 4]", "block (1,): done"]
 
 
 def scaled():

@@ -69,6 +69,8 @@ class Compiler:
         self.thread_reducer: Any = None
         #: Whether the kernel now compiled has roles or asynchronous operations, so that the order of accesses matters.
         self.is_concurrent = False
+        #: Whether anything in the function is a ``T.print``.
+        self.prints = False
         self._loops: list[tuple[str, int]] = []
         self._kinds: list[bool] = []
         self._kept: list[Any] = []

@@ -80,8 +80,9 @@ def run(
     function reads it), or a number for a scalar argument or a dynamic dimension. Buffers that are only written may be left out
     where their shape follows from the rest. Arrays are never modified.
 
-    ``jobs`` processes share the blocks of each grid. ``block`` runs one block (x, y, z) only. ``watches`` lists elements,
-    ``("acc", (5, 7))``, whose writes are printed in order.
+    ``jobs`` processes share the blocks of each grid, unless it prints or its blocks depend on each other. ``block`` runs one
+    block (x, y, z) only. ``watches`` lists elements, ``("acc", (5, 7))``, whose writes are printed in order. ``print_line``
+    takes these lines, and those of ``T.print``.
 
     Raises ``InvalidKernelError`` for arguments that do not fit, ``UnsupportedError`` for an operation that is not modelled.
     """
@@ -180,7 +181,8 @@ class Launch:
         extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
         blocks = blocks_of(self.program.name, extents, self.options.block)
         self._prepare_memory(kernel, math.prod(extents))
-        jobs = min(self.options.jobs, len(blocks)) if self._is_independent(kernel) else 1
+        in_order = self.program.compiler.prints or not self._is_independent(kernel)
+        jobs = 1 if in_order else min(self.options.jobs, len(blocks))
         if jobs > 1:
             self._run_in_processes(kernel, blocks, jobs)
         else:
@@ -241,6 +243,7 @@ class Launch:
         """The frame of all threads of one block."""
         block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
         block.watches = self._watches() if self.options.watches else ()
+        block.print_line = self.options.print_line
         frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
         if kernel.is_concurrent and self.options.diagnostics:
             block.access_log = AccessLog(self.program.compiler.synchronises)

@@ -24,6 +24,7 @@ from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code, as_scalar
 from tilegen.interp.number_formats import convert, is_float
+from tilegen.interp.printing import compile_print, is_print
 from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
@@ -146,16 +147,8 @@ def _value(compiler: Compiler, node: Any, site: Site) -> Code:
 
 @operation("tirx.call_extern", "tirx.call_pure_extern")
 def _statement(compiler: Compiler, call: Any, site: Site) -> Step:
-    """``T.print`` calls an external function too; what it prints is evaluated, so that its reads are checked, and dropped."""
-    if str(call.args[0].value).startswith("debug_print"):
-        values = [compiler.expression(argument, site) for argument in call.args[1:]]
-
-        def read(frame: Frame) -> Signal | None:
-            for value in values:
-                value.run(frame)
-            return None
-
-        return read
+    if is_print(call):
+        return compile_print(compiler, call, site)
     run = _compile(compiler, call, site)
 
     def step(frame: Frame) -> Signal | None:

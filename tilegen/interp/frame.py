@@ -43,6 +43,7 @@ class Block:
     grid: GridBarrier | None = None
     thread_order: ThreadOrder | None = None
     non_finite: dict[str, Event] = field(default_factory=dict)
+    print_line: Callable[[str], None] = print
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
 
