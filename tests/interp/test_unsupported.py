@@ -76,5 +76,5 @@ def test_registers_indexed_by_a_parallel_loop_are_refused_as_tilelang_does():
             for i in T.serial(8):
                 B[tx, i] = own[i]
 
-    with pytest.raises(InvalidKernelError, match=r"indexes own \(local\).* by i of a T\.Parallel.* alloc_fragment"):
+    with pytest.raises(InvalidKernelError, match=r"indexes own \(local\).* by i of a T\.Parallel.*alloc_fragment"):
         run(main, {})
