@@ -16,6 +16,7 @@ from tilegen.interp import (  # noqa: F401
     externals,
     functions,
     group_copies,
+    im2col,
     loops,
     matmul,
     random_numbers,
