@@ -66,7 +66,7 @@ def test_findings_are_printed_and_give_exit_code_one(tmp_path):
     result = tilegen_run(f"{tmp_path}/faulty.py:kernel", "--arg", "fault=True")
     assert result.exit_code == 1
     assert "error[uninitialised-read]: tile[0] (local.fragment) is read before anything writes it" in result.output
-    assert "at `T.copy(tile[0], B[0])` (block (0,))" in result.output
+    assert "faulty.py:12, `T.copy(tile[0], B[0])` (block (0,))" in result.output
 
 
 def test_json_holds_outputs_comparisons_findings_and_trace(tmp_path):

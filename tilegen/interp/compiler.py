@@ -12,7 +12,7 @@ from typing import Any
 from tilegen.interp.access import ElementAccess
 from tilegen.interp.buffer_plan import BufferPlan, make_view, view_of_local
 from tilegen.interp.expressions import compile_expression
-from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError
+from tilegen.interp.findings import InvalidKernelError, Site, UnsupportedError, source_of
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Affine, Code
 from tilegen.interp.layouts import TileLayout
@@ -75,9 +75,23 @@ class Compiler:
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
         self._stands_for: Any = None
+        self._source = ""
 
     def site(self, node: Any) -> Site:
-        return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops))
+        return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops), self._source)
+
+    @contextmanager
+    def statement(self, node: Any) -> Any:
+        """Compile a statement; findings and refusals inside name the line of the source that it comes from."""
+        outer = self._source
+        self._source = source_of(node) or outer
+        try:
+            yield
+        except UnsupportedError as error:
+            error.stands_at(self._source)
+            raise
+        finally:
+            self._source = outer
 
     @contextmanager
     def in_place_of(self, node: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 #: Every kind of finding, with the sentence that the documentation prints for it.
@@ -38,6 +39,14 @@ NOTES = frozenset({"stages", "unused-output", "implicit-zero", "infinity", "inde
 class UnsupportedError(Exception):
     """An operation that the interpreter does not model; the message names it and where it stands."""
 
+    placed = False
+
+    def stands_at(self, source: str) -> None:
+        """Add the line of the source to the message, where it is known; the innermost statement is the first to do so."""
+        if source and not self.placed:
+            self.args = (f"{source}: {self}",)
+            self.placed = True
+
 
 class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
@@ -45,10 +54,15 @@ class InvalidKernelError(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """One operation in the kernel: its TIR node and the loops round it, rendered only when a finding needs it."""
+    """One operation in the kernel: its TIR node and the loops round it, rendered only when a finding needs it.
+
+    ``mend`` is what to do where the operation reads memory that nothing has written.
+    """
 
     node: Any = field(compare=False)
     loops: tuple[tuple[str, int], ...] = ()
+    source: str = ""
+    mend: str = ""
 
     @property
     def operation(self) -> str:
@@ -58,6 +72,20 @@ class Site:
     def loop_values(self, environment: list[Any]) -> dict[str, int]:
         """Loop variable names and their present values."""
         return {name: int(environment[slot]) for name, slot in self.loops if isinstance(environment[slot], int)}
+
+
+def source_of(statement: Any) -> str:
+    """``file:line`` of the Python code that made a TIR statement, relative to the working directory if below it; or ``""``.
+
+    TileLang keeps it unless ``TILELANG_ENABLE_IR_SPAN`` is 0.
+    """
+    from tilelang.ir import get_stmt_span
+
+    span = get_stmt_span(statement)
+    if span is None:
+        return ""
+    path = Path(str(span.source_name.name))
+    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{span.line}"
 
 
 def render(node: Any) -> str:
@@ -76,8 +104,9 @@ def render(node: Any) -> str:
 class Finding:
     """One thing wrong with a run.
 
-    ``index`` is the element of ``buffer``; ``block`` the grid coordinates (x, y, z); ``loops`` the values of the serial
-    loops round the operation; ``count`` how often the same finding came up (only the first is kept in full).
+    ``source`` is the line of the kernel's Python code, ``file:line``, where TileLang keeps it; ``index`` is the element of
+    ``buffer``; ``block`` the grid coordinates (x, y, z); ``loops`` the values of the serial loops round the operation;
+    ``count`` how often the same finding came up (only the first is kept in full).
     """
 
     kind: str
@@ -88,6 +117,7 @@ class Finding:
     block: tuple[int, ...] | None = None
     loops: tuple[tuple[str, int], ...] = ()
     count: int = 1
+    source: str = ""
 
     @property
     def severity(self) -> str:
@@ -99,7 +129,8 @@ class Finding:
             where.insert(0, f"block {self.block}")
         lines = [f"{self.severity}[{self.kind}]: {self.message}"]
         if self.operation:
-            lines.append(f"  at `{self.operation}`" + (f" ({', '.join(where)})" if where else ""))
+            place = f"{self.source}, " if self.source else ""
+            lines.append(f"  at {place}`{self.operation}`" + (f" ({', '.join(where)})" if where else ""))
         if self.count > 1:
             lines.append(f"  and {self.count - 1} more of this kind there")
         return "\n".join(lines)
@@ -111,6 +142,7 @@ class Finding:
             "severity": self.severity,
             "message": self.message,
             "operation": self.operation,
+            "source": self.source,
             "buffer": self.buffer,
             "index": None if self.index is None else list(self.index),
             "block": None if self.block is None else list(self.block),
@@ -142,7 +174,7 @@ class Findings:
     def extend(self, findings: Iterable[Finding]) -> None:
         """Merge findings of another process."""
         for finding in findings:
-            key = (finding.kind, finding.operation, finding.buffer)
+            key = (finding.kind, finding.operation, finding.source, finding.buffer)
             if key in self._kept:
                 self._count[key] += finding.count
             elif len(self._kept) < self.limit:

@@ -146,6 +146,7 @@ class Frame:
             kind=kind,
             message=message if isinstance(message, str) else message(),
             operation=site.operation,
+            source=site.source,
             buffer=buffer,
             index=None if index is None else tuple(int(part) for part in index),
             block=self.block.coordinates,

@@ -200,7 +200,9 @@ class Storage:
         frame.report(
             "uninitialised-read",
             site,
-            lambda: f"{self._place(index)} is read before anything writes it",
+            lambda: (
+                f"{self._place(index)} is read before anything writes it" + (f" ({site.mend})" if site.mend else "")
+            ),
             self.name,
             index,
         )

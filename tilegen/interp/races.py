@@ -32,6 +32,7 @@ Clock = dict[Any, int]
 WARP = 32
 #: Agents other than roles, by the first part of their name.
 _ASYNCHRONOUS = {"copy": "a bulk copy", "product": "a warp-group product", "group": "an asynchronous copy (cp.async)"}
+_WAITS = {"copy": "wait at its barrier", "product": "T.wait_wgmma", "group": "T.ptx_wait_group or its barrier"}
 
 
 @dataclass
@@ -188,15 +189,22 @@ class AccessLog:
         place = f"{new.storage.name}[{', '.join(str(part) for part in index)}]"
         if isinstance(old.agent, tuple):
             who = _ASYNCHRONOUS[old.agent[0]]
-            message = f"{place} is {verb} while {who} that {other} it may still be in flight: `{old.site.operation}`"
+            message = (
+                f"{place} is {verb} while {who} that {other} it may still be in flight "
+                f"({_WAITS[old.agent[0]]} comes first): {_named(old.site)}"
+            )
         else:
             elected = isinstance(new.agent, tuple) and new.agent[0] == "copy"
             also = " (one thread issues the copy, the others may not be done)" if elected else ""
             message = (
                 f"{place} is {verb} by {new.threads}{also} with no barrier after {old.threads}, "
-                f"which {other} it in `{old.site.operation}`"
+                f"which {other} it at {_named(old.site)}"
             )
         frame.report(kind, new.site, message, new.storage.name, index)
+
+
+def _named(site: Site) -> str:
+    return f"{site.source}, `{site.operation}`" if site.source else f"`{site.operation}`"
 
 
 def _in_different_statements(left: tuple[int, ...], right: tuple[int, ...]) -> bool:

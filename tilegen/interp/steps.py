@@ -67,19 +67,22 @@ def compile_statement(compiler: Compiler, node: Any) -> Step:
     handler = STATEMENTS.get(kind)
     if handler is None:
         raise UnsupportedError(f"the interpreter does not know the statement {kind}: `{render(node)}`")
-    return handler(compiler, node)
+    with compiler.statement(node):
+        return handler(compiler, node)
 
 
-def sequence_of(steps: list[Step]) -> Step:
-    """Steps one after the other, until one gives a signal."""
-    if len(steps) == 1:
-        return steps[0]
+def sequence_of(steps: list[Step], sources: list[str]) -> Step:
+    """Steps one after the other, until one gives a signal. What one refuses names its line of the source."""
 
     def run(frame: Frame) -> Signal | None:
-        for step in steps:
-            signal = step(frame)
-            if signal is not None:
-                return signal
+        try:
+            for step in steps:
+                signal = step(frame)
+                if signal is not None:
+                    return signal
+        except UnsupportedError as error:
+            error.stands_at(sources[steps.index(step)])
+            raise
         return None
 
     return run
