@@ -1,4 +1,5 @@
-"""Golden tests of gemm_relu: its source, its lowering, and its numbers where there is a GPU.
+"""Golden tests of gemm_relu: its source, its lowering, its numbers on the CPU where tilegen is
+installed, and its numbers on the GPU where there is one.
 
 Run with pytest where this folder lies; torch and tilelang are all it needs.
 """
@@ -43,6 +44,19 @@ def test_the_rows_of_these_tests_take_every_schedule():
     arch = kernel.ARCHES[0]
     taken = {kernel.tiles(arch, M, N, K, kernel.SM_COUNT[arch])["schedule"] for M in ROWS for N, K in SHAPES}
     assert taken == {key["schedule"] for key in kernel.compile_keys(arch, kernel.SM_COUNT[arch])}
+
+
+@pytest.fixture(params=kernel.ARCHES)
+def on_cpu(request, monkeypatch):
+    _golden.interpret(monkeypatch, request.param)
+
+
+@pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])
+def test_the_interpreter_gives_the_golden_output_on_the_cpu(on_cpu, golden):
+    inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
+    _, tolerance = reference(*inputs)
+    expected = torch.from_numpy(_golden.load_output(FOLDER, golden["name"]))
+    _golden.assert_close(gemm_relu(*inputs), expected, tolerance, golden["name"])
 
 
 @pytest.fixture(scope="module")

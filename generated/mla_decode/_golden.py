@@ -1,7 +1,8 @@
 """What the golden tests of a generated kernel share: inputs that are the same on every machine, comparison within a
 derived tolerance, and the facts that lowering must show.
 
-This file is the same beside every kernel. It needs numpy, torch and tilelang, and nothing else.
+This file is the same beside every kernel. It needs numpy, torch and tilelang, and nothing else; where tilegen is installed too,
+its interpreter gives the numbers of the kernel on the CPU.
 """
 
 import hashlib
@@ -85,6 +86,38 @@ def require_gpu(arches):
     if arch not in arches:
         pytest.skip(f"this GPU is {arch}; the kernel is for {', '.join(arches)}")
     return arch
+
+
+_interpreted = {}
+"""The kernels that the interpreter runs, by architecture and compile key."""
+
+
+def interpret(monkeypatch, arch):
+    """Until the end of the test, the kernel's functions take CPU tensors, and tilegen's interpreter runs the very prim_funcs
+    that would be compiled for ``arch``. Skips, saying so, where tilegen is not installed.
+    """
+    import pytest
+
+    interp = pytest.importorskip("tilegen.interp", reason="the numbers on the CPU need tilegen, whose interpreter gives them")
+    from tilegen.targets import target
+
+    from . import _compiled, _launching, _runtime
+
+    def get(self, **key):
+        name = (arch, *sorted(key.items()))
+        if name not in _interpreted:
+            _interpreted[name] = _compiled.Jitted(interp.InterpretedKernel(self.build(**key)))
+        return _interpreted[name]
+
+    # A launch under capture takes fresh workspaces, and asks for no stream.
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(_runtime, "check_tensor", lambda *_arguments, **_options: None)
+    monkeypatch.setattr(_runtime, "check_arch", lambda *_arguments: arch)
+    monkeypatch.setattr(_runtime, "sm_count_of", lambda _index: target(arch).part.sm_count)
+    monkeypatch.setattr(_compiled.KernelCache, "get", get)
+    monkeypatch.setattr(
+        _launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
+    )
 
 
 INSTRUCTIONS = {

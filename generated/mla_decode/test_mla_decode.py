@@ -1,4 +1,5 @@
-"""Golden tests of mla_decode: its source, its lowering, and its numbers where there is a GPU.
+"""Golden tests of mla_decode: its source, its lowering, its numbers on the CPU where tilegen is
+installed, and its numbers on the GPU where there is one.
 
 Run with pytest where this folder lies; torch and tilelang are all it needs.
 """
@@ -62,6 +63,19 @@ def test_no_part_is_empty_and_no_key_is_left_out(num_split, S):
         assert 1 <= parts <= kernel.MAX_PARTS
         assert (parts - 1) * chunk < key_blocks <= parts * chunk
         assert num_split != 1 or chunk % -(-S // 64) == 0
+
+
+@pytest.fixture(params=kernel.ARCHES)
+def on_cpu(request, monkeypatch):
+    _golden.interpret(monkeypatch, request.param)
+
+
+@pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])
+def test_the_interpreter_gives_the_golden_output_on_the_cpu(on_cpu, golden):
+    inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
+    tolerance = reference(*inputs)[1]
+    expected = torch.from_numpy(_golden.load_output(FOLDER, golden["name"]))
+    _golden.assert_close(mla_decode(*inputs), expected, tolerance, golden["name"])
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,5 @@
-"""Golden tests of rms_silu: its source, its lowering, and its numbers where there is a GPU.
+"""Golden tests of rms_silu: its source, its lowering, its numbers on the CPU where tilegen is
+installed, and its numbers on the GPU where there is one.
 
 Run with pytest where this folder lies; torch and tilelang are all it needs.
 """
@@ -36,6 +37,20 @@ def test_the_reference_gives_the_golden_output(golden):
     inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
     expected, _ = reference(*inputs)
     numpy.testing.assert_allclose(expected.numpy(), _golden.load_output(FOLDER, golden["name"]), rtol=1e-6, atol=1e-6)
+
+
+@pytest.fixture(params=kernel.ARCHES)
+def on_cpu(request, monkeypatch):
+    _golden.interpret(monkeypatch, request.param)
+
+
+@pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])
+def test_the_interpreter_gives_the_golden_output_on_the_cpu(on_cpu, golden):
+    inputs = random_inputs(**golden["dims"], dtype=getattr(torch, golden["dtype"]), seed=golden["seed"])
+    expected, tolerance = reference(*inputs)
+    out = rms_silu(*inputs)
+    golden_output = torch.from_numpy(_golden.load_output(FOLDER, golden["name"]))
+    _golden.assert_close(out, golden_output, rounded(expected, tolerance, out.dtype), golden["name"])
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""Golden tier 3: the kernels that the specs render to, wrappers included, give the right numbers without a GPU.
+"""Golden tier 3 beyond the golden inputs: the kernels that the specs render to, wrappers included, without a GPU.
 
 The wrapper of a generated kernel is called as it is; only its compiled kernels are replaced by the interpreter, and its
-questions about the device are answered for an H200 or an A100.
+questions about the device are answered for an H200 or an A100, as in the golden tests that stand beside each kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tilegen.spec.loading import load
 
 torch = pytest.importorskip("torch")
 SPECS = Path(__file__).parents[2] / "specs"
-SM_COUNT = {"sm_90a": 132, "sm_80": 108}
 
 
 @pytest.fixture(scope="module")
@@ -44,43 +43,19 @@ def rendered(tmp_path_factory):
     sys.path.remove(str(folder))
 
 
-@pytest.fixture(scope="module")
-def built():
-    """Kernels by compile key, as the cache that the interpreter stands in for keeps them."""
-    return {}
-
-
 @pytest.fixture
-def on_cpu(rendered, built, monkeypatch):
+def on_cpu(rendered, monkeypatch):
     """``on_cpu("rms_silu", "sm_90a")`` gives the kernel's package, whose functions now take CPU tensors."""
 
     def go(kernel, arch):
         package = importlib.import_module(kernel)
-        runtime = importlib.import_module(f"{kernel}._runtime")
-        api = importlib.import_module(f"{kernel}.api")
-        # A captured launch takes fresh workspaces and asks for no stream.
-        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-        monkeypatch.setattr(runtime, "check_tensor", lambda *_arguments, **_options: None)
-        monkeypatch.setattr(runtime, "check_arch", lambda *_arguments: arch)
-        monkeypatch.setattr(runtime, "sm_count_of", lambda _index: SM_COUNT[arch])
-        compiled = importlib.import_module(f"{kernel}._compiled")
-        launching = importlib.import_module(f"{kernel}._launching")
-
-        def get(self, **key):
-            name = (kernel, *sorted(key.items()))
-            if name not in built:
-                built[name] = compiled.Jitted(InterpretedKernel(self.build(**key)))
-            return built[name]
-
-        monkeypatch.setattr(compiled.KernelCache, "get", get)
-        monkeypatch.setattr(
-            launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
-        )
+        golden = importlib.import_module(f"{kernel}._golden")
+        golden.interpret(monkeypatch, arch)
         return (
             package,
-            api,
+            importlib.import_module(f"{kernel}.api"),
             importlib.import_module(f"{kernel}.reference"),
-            importlib.import_module(f"{kernel}._golden"),
+            golden,
         )
 
     return go
