@@ -8,17 +8,6 @@ import tilelang.language as T
 from tilegen.interp import UnsupportedError, run
 
 
-def reads_too_early():
-    @T.prim_func
-    def main(A: T.Tensor((64,), "float32"), B: T.Tensor((64,), "float32")):
-        with T.Kernel(1, threads=64) as _:
-            tile = T.alloc_shared((64,), "float32")
-            for i in T.Parallel(64):
-                B[i] = tile[i] + A[i]  # the line that the finding names
-
-    return main
-
-
 def refused_at_run_time():
     @T.prim_func
     def main(A: T.Tensor((2, 64), "float32"), B: T.Tensor((2, 64), "float32")):
@@ -35,16 +24,6 @@ def refused_at_run_time():
 def line_of(comment):
     text = Path(__file__).read_text().splitlines()
     return next(number for number, line in enumerate(text, 1) if line.endswith("# " + comment))
-
-
-def test_a_finding_names_the_line_of_the_source(normal, monkeypatch, tmp_path):
-    a = normal(64)
-    line = line_of("the line that the finding names")
-    found = run(reads_too_early(), {"A": a}).findings[0]
-    assert found.source == f"{Path(__file__).relative_to(Path.cwd())}:{line}"
-    assert f"at {found.source}, `" in str(found)
-    monkeypatch.chdir(tmp_path)
-    assert run(reads_too_early(), {"A": a}).findings[0].source == f"{__file__}:{line}"
 
 
 def test_a_refusal_names_the_line_of_the_source(normal):

@@ -196,7 +196,9 @@ def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Fram
         assert isinstance(barrier, BarrierArray)
         number = uniform(frame, index, site)
         if not 0 <= number < len(barrier.counts):
-            raise UnsupportedError(f"{barrier.name}[{number}] does not exist: {site.operation}")
+            count = len(barrier.counts)
+            message = f"{barrier.name}[{number}] does not exist: there {'is' if count == 1 else 'are'} {count} of them"
+            frame.stop("out-of-bounds", site, message, barrier.name, (number,))
         return barrier, number
 
     return run
@@ -222,6 +224,15 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
         wanted = uniform(frame, parity, site)
+        if wanted not in (0, 1):
+            frame.report(
+                "barrier-misuse",
+                site,
+                f"{barrier.name}[{number}] is waited for with the parity {wanted}, which is neither 0 nor 1: "
+                "a phase counted on has to be taken modulo 2",
+                barrier.name,
+                (number,),
+            )
         wait_until(
             frame,
             site,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from tilegen.interp.places import Place
 
 #: Every kind of finding, with the sentence that the documentation prints for it.
 KINDS: dict[str, str] = {
@@ -30,10 +31,11 @@ KINDS: dict[str, str] = {
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",
     "layout": "an explicit layout puts two elements in one place, or one element outside",
+    "extents": "the two sides of a copy have different extents; one side's are used for both",
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "unused-output", "implicit-zero", "infinity", "index-overflow"})
+NOTES = frozenset({"stages", "extents", "unused-output", "implicit-zero", "infinity", "index-overflow"})
 
 
 class UnsupportedError(Exception):
@@ -41,10 +43,10 @@ class UnsupportedError(Exception):
 
     placed = False
 
-    def stands_at(self, source: str) -> None:
-        """Add the line of the source to the message, where it is known; the innermost statement is the first to do so."""
-        if source and not self.placed:
-            self.args = (f"{source}: {self}",)
+    def stands_at(self, place: Place | None) -> None:
+        """Begin the message with the line of source, where it is known; the innermost statement is the first to do so."""
+        if place is not None and not self.placed:
+            self.args = (f"{place}: {self}",)
             self.placed = True
 
 
@@ -52,16 +54,20 @@ class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
 
 
+class StoppedBlockError(Exception):
+    """A block cannot go on; the finding that says why has been recorded."""
+
+
 @dataclass(frozen=True)
 class Site:
-    """One operation in the kernel: its TIR node and the loops round it, rendered only when a finding needs it.
+    """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed.
 
     ``mend`` is what to do where the operation reads memory that nothing has written.
     """
 
     node: Any = field(compare=False)
     loops: tuple[tuple[str, int], ...] = ()
-    source: str = ""
+    place: Place | None = None
     mend: str = ""
 
     @property
@@ -74,26 +80,14 @@ class Site:
         return {name: int(environment[slot]) for name, slot in self.loops if isinstance(environment[slot], int)}
 
 
-def source_of(statement: Any) -> str:
-    """``file:line`` of the Python code that made a TIR statement, relative to the working directory if below it; or ``""``.
-
-    TileLang keeps it unless ``TILELANG_ENABLE_IR_SPAN`` is 0.
-    """
-    from tilelang.ir import get_stmt_span
-
-    span = get_stmt_span(statement)
-    if span is None:
-        return ""
-    path = Path(str(span.source_name.name))
-    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{span.line}"
-
-
 def render(node: Any) -> str:
     """Print a TIR statement or expression as one line of TileLang-like text."""
     if isinstance(node, str):
         return node
     body = [line for line in str(node).splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    declaration = re.compile(r"^\w+( = T\.(Buffer|int32|int64|handle|float32|launch_thread_idx)\b.*|: T\.\w+ = .*)$")
+    declaration = re.compile(
+        r"^\w+(, \w+)*( = T\.(Buffer|int32|int64|handle|float32|launch_thread_idx)\b.*|: T\.\w+ = .*)$"
+    )
     text = [line for line in body if not declaration.match(line)]
     line = " ".join(part.strip() for part in (text or body)[:3])
     line = re.sub(r"T\.region\((\w+\[[^\]]*\]), \d+(?:, [^()]*)?\)", r"\1", line)
@@ -104,9 +98,9 @@ def render(node: Any) -> str:
 class Finding:
     """One thing wrong with a run.
 
-    ``source`` is the line of the kernel's Python code, ``file:line``, where TileLang keeps it; ``index`` is the element of
-    ``buffer``; ``block`` the grid coordinates (x, y, z); ``loops`` the values of the serial loops round the operation;
-    ``count`` how often the same finding came up (only the first is kept in full).
+    ``index`` is the element of ``buffer``; ``block`` the grid coordinates (x, y, z); ``loops`` the values of the serial
+    loops round the operation; ``place`` the line of source (``file:line``) and ``source`` its text, as far as TileLang noted
+    them; ``count`` how often the same finding came up (only the first is kept in full).
     """
 
     kind: str
@@ -117,6 +111,7 @@ class Finding:
     block: tuple[int, ...] | None = None
     loops: tuple[tuple[str, int], ...] = ()
     count: int = 1
+    place: str = ""
     source: str = ""
 
     @property
@@ -129,8 +124,9 @@ class Finding:
             where.insert(0, f"block {self.block}")
         lines = [f"{self.severity}[{self.kind}]: {self.message}"]
         if self.operation:
-            place = f"{self.source}, " if self.source else ""
-            lines.append(f"  at {place}`{self.operation}`" + (f" ({', '.join(where)})" if where else ""))
+            lines.append(f"  at `{self.operation}`" + (f" ({', '.join(where)})" if where else ""))
+        if self.place:
+            lines.append(f"  {self.place}" + (f": {self.source}" if self.source else ""))
         if self.count > 1:
             lines.append(f"  and {self.count - 1} more of this kind there")
         return "\n".join(lines)
@@ -142,11 +138,12 @@ class Finding:
             "severity": self.severity,
             "message": self.message,
             "operation": self.operation,
-            "source": self.source,
             "buffer": self.buffer,
             "index": None if self.index is None else list(self.index),
             "block": None if self.block is None else list(self.block),
             "loops": dict(self.loops),
+            "place": self.place,
+            "source": self.source,
             "count": self.count,
         }
 
@@ -174,7 +171,7 @@ class Findings:
     def extend(self, findings: Iterable[Finding]) -> None:
         """Merge findings of another process."""
         for finding in findings:
-            key = (finding.kind, finding.operation, finding.source, finding.buffer)
+            key = (finding.kind, finding.operation, finding.buffer)
             if key in self._kept:
                 self._count[key] += finding.count
             elif len(self._kept) < self.limit:

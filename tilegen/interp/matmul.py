@@ -66,7 +66,7 @@ class Product:
                 if as_scalar(self.clear.run(frame))
                 else [(self.c.plan.name, self.c.read(frame).reshape(result.shape))]
             )
-            note_event(frame, self.site, result, before, self.c.plan.name)
+            note_event(frame, self.site, result, before, self.c.plan.name, self.c.element(frame))
 
 
 def multiply(a: Array, b: Array, a_dtype: str, b_dtype: str, c_dtype: str) -> Array:

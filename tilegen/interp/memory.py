@@ -17,6 +17,7 @@ import numpy as np
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.number_formats import Array, poison, storage_dtype
+from tilegen.interp.places import Place
 from tilegen.interp.watch import Watch
 
 _versions = itertools.count(1)
@@ -48,6 +49,8 @@ class Storage:
     #: The last warp-group product that accumulates into this fragment, and the last that reads it.
     accumulated_by: int = 0
     read_by: int = 0
+    #: The lines of source that write it; None stands for a statement whose line is not known.
+    write_places: list[Place | None] = field(default_factory=list)
     atomic_history: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
@@ -65,7 +68,7 @@ class Storage:
         """A copy of a fragment, for a role of its own."""
         written = None if self.written is None else self.written.copy()
         copy = Storage(self.name, self.dtype, self.scope, self.data.copy(), written)
-        copy.unwritten = self.unwritten
+        copy.unwritten, copy.write_places = self.unwritten, self.write_places
         copy.version, copy.watches, copy.shared_between_roles = self.version, self.watches, self.shared_between_roles
         return copy
 
@@ -138,7 +141,7 @@ class Storage:
         self.version = next(_versions)
         if self.writer is not None:
             owner = self.writer[index]
-            foreign = (owner != 0) & (owner != frame.block.number + 1)
+            foreign = _foreign(owner, frame)
             old = self.data[index] if foreign.any() else None
             self.writer[index] = frame.block.number + 1
             self.data[index] = value
@@ -201,7 +204,8 @@ class Storage:
             "uninitialised-read",
             site,
             lambda: (
-                f"{self._place(index)} is read before anything writes it" + (f" ({site.mend})" if site.mend else "")
+                f"{self._place(index)} is read before anything writes it{site.mend and f' ({site.mend})'}"
+                f"{self.writers(site) or ('' if self.write_places else '; the kernel never writes it')}"
             ),
             self.name,
             index,
@@ -255,7 +259,8 @@ class Storage:
             "block-race",
             site,
             lambda: (
-                f"{self._place(index)} is read here and written by block number {owner} with nothing that orders the two"
+                f"{self._place(index)} is read here and written by {frame.block.name_of(owner)} "
+                f"with nothing that orders the two{self.writers(site)}"
             ),
             self.name,
             index,
@@ -272,7 +277,7 @@ class Storage:
         mine = frame.block.number + 1
         found = None
         if owner.any():
-            foreign = (owner != 0) & (owner != mine)
+            foreign = _foreign(owner, frame)
             if mask is not None:
                 foreign = foreign & mask
             if foreign.any():
@@ -306,10 +311,23 @@ class Storage:
         frame.report(
             "block-race",
             site,
-            lambda: f"{self._place(index)} is written here with another value than block number {owner - 1} wrote",
+            lambda: (
+                f"{self._place(index)} is written here with another value than {frame.block.name_of(owner - 1)} wrote"
+            ),
             self.name,
             index,
         )
+
+    def writers(self, reader: Site | None) -> str:
+        """Where the kernel writes this buffer, for the end of a message: what is read too early is written there."""
+        places = [place for place in self.write_places if place is not None]
+        if not places or len(places) < len(self.write_places):
+            return ""
+        if reader is not None and reader.place is not None and set(places) == {reader.place}:
+            return "; only this statement writes it: it has to be cleared or filled first"
+        others = [str(place) for place in dict.fromkeys(places) if reader is None or place != reader.place]
+        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        return f"; it is written at {shown}" if shown else ""
 
     def _place(self, index: Sequence[int]) -> str:
         return f"{self.name}[{', '.join(str(part) for part in index)}] ({self.scope})"

@@ -105,11 +105,14 @@ def _reduce(compiler: Compiler, call: Any, site: Site) -> Step:
         tile = source.read(frame)
         result = reduce_axis(convert(tile, source.dtype, dtype), kind, dtype, dim, propagate)
         result = result.reshape(target.shape(frame))
-        if not clear:
-            result = np.asarray(join(target.read(frame), result))
+        before = None if clear else target.read(frame).copy()
+        if before is not None:
+            result = np.asarray(join(before, result))
         if is_float(dtype) and frame.block.diagnostics and len(frame.block.non_finite) < 2 and not all_finite(result):
             explained = [] if all_finite(tile) else [(source.plan.name, result)]
-            note_event(frame, site, result, explained, target.plan.name)
+            if before is not None:
+                explained.append((target.plan.name, before))
+            note_event(frame, site, result, explained, target.plan.name, target.element(frame))
         target.write(frame, result)
         return None
 
