@@ -52,8 +52,8 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except OSError as error:
-            if error.errno == EPIPE:
-                raise  # click ends quietly
+            if error.errno in (EPIPE, None):
+                raise  # click ends quietly where the reader has gone; without a number it is no matter of the machine
             if error.filename is None:  # the output cannot be written, as on a full disk
                 click.echo(f"error: {error.strerror or error}", err=True)
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered cannot be written at exit either
