@@ -76,3 +76,41 @@ def test_a_trip_count_that_depends_on_data_is_no_matter_of_stages(normal, rows):
     assert result.findings == []
     expected = [inputs["A"][b, :count].sum(0) for b, count in enumerate(rows)]
     assert np.allclose(result.outputs["B"], expected, atol=1e-5)
+
+
+def summed_by_the_last(fault=False):
+    """Each block writes a row and counts itself; the last one to come adds up all rows."""
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((8, 64), "float32"),
+        done: T.Tensor((1,), "int32"),
+        rows: T.Tensor((8, 64), "float32"),
+        S: T.Tensor((64,), "float32"),
+    ):
+        with T.Kernel(8, threads=64) as b:
+            tx = T.get_thread_binding()
+            before = T.alloc_shared((1,), "int32")
+            rows[b, tx] = A[b, tx]
+            if not fault:
+                T.sync_threads()
+            if tx == 0:
+                before[0] = T.atomic_add(done[0], 1, return_prev=True)
+            T.sync_threads()
+            if before[0] == 7:
+                total = T.alloc_var("float32", init=0)
+                for row in T.serial(8):
+                    total += rows[row, tx]
+                S[tx] = total
+
+    return main
+
+
+def test_a_counter_orders_what_its_thread_met_the_others_about(normal):
+    inputs = {"A": normal(8, 64), "done": np.zeros(1, np.int32)}
+    result = run(summed_by_the_last(), inputs)
+    assert result.findings == []
+    assert np.allclose(result.outputs["S"], inputs["A"].sum(0), atol=1e-5)
+    (found,) = run(summed_by_the_last(fault=True), inputs).errors
+    assert found.kind == "block-race"
+    assert "a flag set by one thread covers what the others wrote only if they met at a barrier" in found.message

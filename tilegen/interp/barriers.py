@@ -162,6 +162,7 @@ class Barriers:
                 log.synchronise_role(frame)
         if frame.mask is None:
             new_epoch(frame)
+            frame.unpublished = False
 
 
 @dataclass
@@ -180,6 +181,7 @@ class GridBarrier:
             self.generation += 1
         wait_until(frame, site, lambda: self.generation != generation, lambda: "all blocks of the grid")
         frame.block.met = (1 << self.blocks) - 1
+        frame.unpublished = False
 
 
 def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Frame], tuple[BarrierArray, int]]:
@@ -246,6 +248,7 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
         log = frame.block.access_log
         if log is not None:
             log.acquire(frame, barrier.clocks[number])
+        frame.unpublished = False
         return None
 
     return run

@@ -164,6 +164,10 @@ class Findings:
             self._count[key] = 1
             self._kept[key] = make()
 
+    def has(self, kind: str) -> bool:
+        """Whether anything of this kind has been found."""
+        return any(finding.kind == kind for finding in self._kept.values())
+
     def keep(self, key: Any, finding: Finding) -> None:
         """Record a finding that has been made already."""
         self.add(key, lambda: finding)

@@ -48,6 +48,8 @@ class Block:
     print_line: Callable[[str], None] = print
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
+    #: Whether it has used an atomic operation on global memory.
+    has_flags: bool = False
 
     def name_of(self, number: int) -> str:
         """Another block of the grid, by its number, as findings name it."""
@@ -88,6 +90,7 @@ class Frame:
         "synced",
         "task",
         "threads",
+        "unpublished",
         "waited",
         "warp_epoch",
     )
@@ -122,6 +125,8 @@ class Frame:
         self.committed: list[int] = []
         #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
         self.epoch = 0
+        #: Whether its threads wrote global memory since they last met: a flag that one of them sets does not cover that.
+        self.unpublished = False
         self.warp_epoch = 0
 
     def fork(self, threads: Array) -> Frame:

@@ -107,7 +107,10 @@ class Storage:
         view: Array = self.data[key]
         if orient is not None:
             view = orient(view)
-        claimed = self._claim(frame, key, orient, mask, view) if self.writer is not None else None
+        claimed = None
+        if self.writer is not None:
+            claimed = self._claim(frame, key, orient, mask, view)
+            self._note_unpublished(frame, any(isinstance(part, slice) for part in key))
         if mask is None:
             view[...] = value
         else:
@@ -145,6 +148,7 @@ class Storage:
             old = self.data[index] if foreign.any() else None
             self.writer[index] = frame.block.number + 1
             self.data[index] = value
+            self._note_unpublished(frame, index[0].size > 1 if index else False)
             if old is not None:
                 changed = foreign & ~same_values(old, self.data[index])
                 if changed.any():
@@ -162,15 +166,22 @@ class Storage:
         if self.watches:
             self._show(frame, site)
 
+    def _note_unpublished(self, frame: Frame, shares: bool) -> None:
+        """Remember that threads wrote global memory, unless each of them wrote the same element."""
+        frame.unpublished = frame.unpublished or (shares and frame.active_threads() > 1)
+
     def touch_atomically(self, frame: Frame, index: tuple[Array, ...]) -> None:
         """Note an atomic access: atomics never race with each other, and order the blocks that meet at an element."""
         if self.writer is None:
             return
         self.writer[index] = 0
         block = frame.block
+        block.has_flags = True
+        # What one thread says of a block holds for what all its threads wrote before they last met.
+        published = not frame.unpublished or frame.active_threads() == frame.threads.size
         for flat in np.ravel_multi_index(index, self.data.shape)[:4].tolist():
             block.met |= self.atomic_history.get(flat, 0)
-            self.atomic_history[flat] = block.met | 1 << block.number
+            self.atomic_history[flat] = block.met | (1 << block.number if published else 0)
 
     def element(self, key: Key, orient: Orient | None, lane: tuple[int, ...]) -> tuple[int, ...]:
         """Which element of the buffer a lane of ``orient(data[key])`` is."""
@@ -260,7 +271,7 @@ class Storage:
             site,
             lambda: (
                 f"{self._place(index)} is read here and written by {frame.block.name_of(owner)} "
-                f"with nothing that orders the two{self.writers(site)}"
+                f"with nothing that orders the two{_UNPUBLISHED if frame.block.has_flags else ''}{self.writers(site)}"
             ),
             self.name,
             index,
@@ -342,6 +353,10 @@ class Storage:
         for watch in self.watches:
             if self.written is None or self.written[watch.index]:
                 watch.show(frame, site, self.data[watch.index])
+
+
+#: Why an atomic operation may order less than it seems to.
+_UNPUBLISHED = " (a flag set by one thread covers what the others wrote only if they met at a barrier in between)"
 
 
 def _foreign(owner: Array, frame: Frame) -> Array:

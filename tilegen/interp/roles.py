@@ -195,6 +195,7 @@ def _run_classes(
         if log is not None:
             log.join(frame, child, by_value)
         join(frame, child, chosen, written, before)
+        frame.unpublished |= child.unpublished
     for child, _ in parts:
         _keep_registers(frame, child, before)
 
@@ -214,6 +215,7 @@ def fork(frame: Frame, chosen: Array, written: set[int]) -> Frame:
     child = frame.fork(frame.threads[chosen])
     child.stage = frame.stage
     child.epoch, child.warp_epoch = frame.epoch, frame.warp_epoch
+    child.unpublished = frame.unpublished
     count = frame.threads.size
     for slot, value in enumerate(child.environment):
         if isinstance(value, np.ndarray) and value.ndim and value.shape[0] == count and count > 1:
