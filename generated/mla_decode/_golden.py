@@ -98,7 +98,9 @@ def interpret(monkeypatch, arch):
     """
     import pytest
 
-    interp = pytest.importorskip("tilegen.interp", reason="the numbers on the CPU need tilegen, whose interpreter gives them")
+    interp = pytest.importorskip(
+        "tilegen.interp", reason="the numbers on the CPU need tilegen, whose interpreter gives them"
+    )
     from tilegen.targets import target
 
     from . import _compiled, _launching, _runtime
@@ -115,9 +117,7 @@ def interpret(monkeypatch, arch):
     monkeypatch.setattr(_runtime, "check_arch", lambda *_arguments: arch)
     monkeypatch.setattr(_runtime, "sm_count_of", lambda _index: target(arch).part.sm_count)
     monkeypatch.setattr(_compiled.KernelCache, "get", get)
-    monkeypatch.setattr(
-        _launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments)
-    )
+    monkeypatch.setattr(_launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments))
 
 
 INSTRUCTIONS = {

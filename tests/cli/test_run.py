@@ -228,3 +228,81 @@ def test_misuse_is_explained_and_gives_exit_code_two(arguments, message):
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())
     assert "Traceback" not in result.output
+
+
+PACKAGED = """
+import tilelang.language as T
+
+from .sizes import N
+
+
+def twice_in_place():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(2, threads=32) as b:
+            for i in T.Parallel(16):
+                A[b * 16 + i] = A[b * 16 + i] * 2
+    return main
+
+
+def doubled(A):
+    return A * 2
+
+
+def misspelt():
+    @T.prim_func
+    def main(A: T.Tensor((N,), "float32")):
+        with T.Kernel(1, threads=32):
+            T.copy(A, nothing)
+    return main
+"""
+
+
+@pytest.fixture
+def packaged(tmp_path):
+    """A file in a package, which imports from its own package."""
+    folder = tmp_path / "kernels_of_mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "sizes.py").write_text("N = 32\n")
+    (folder / "scaling.py").write_text(PACKAGED)
+    return folder / "scaling.py"
+
+
+def test_a_file_in_a_package_may_import_from_it_and_a_kernel_in_place_has_a_reference(packaged):
+    result = tilegen_run(f"{packaged}:twice_in_place", "--ref", f"{packaged}:doubled")
+    assert result.exit_code == 0, result.output
+    assert "A agrees with the reference" in result.output
+
+
+def test_an_error_in_the_users_file_names_its_line(packaged):
+    result = tilegen_run(f"{packaged}:misspelt")
+    assert result.exit_code == 2
+    line = PACKAGED.splitlines().index("            T.copy(A, nothing)") + 1
+    assert f"misspelt raised NameError: name 'nothing' is not defined (at {packaged}:{line})" in result.output
+
+
+def test_one_block_is_summed_up_over_what_it_wrote(packaged, tmp_path):
+    result = tilegen_run(GEMM, *ARGUMENTS, "--input", "A=200x64", "--block", "0,1")
+    assert "9216 of 25600 elements written" in result.output
+    assert " nan" not in result.output
+
+
+def test_an_argument_is_given_once_and_a_saved_file_has_the_name_that_was_asked_for(packaged, tmp_path):
+    twice = tilegen_run(GEMM, *ARGUMENTS, "--input", "A=70x64", "--input", "A=80x64")
+    assert twice.exit_code == 2
+    assert "A is given twice" in twice.output
+    assert tilegen_run(f"{packaged}:twice_in_place", "--save", tmp_path / "out.data").exit_code == 0
+    assert [path.name for path in tmp_path.glob("out*")] == ["out.data"]
+    unwritable = tilegen_run(f"{packaged}:twice_in_place", "--save", "/proc/out.npz")
+    assert unwritable.exit_code == 2
+    assert "--save: /proc/out.npz" in unwritable.output
+
+
+def test_a_scalar_may_be_no_number_or_infinite(odd, monkeypatch):
+    monkeypatch.chdir(odd)
+    for value in ("nan", "-inf", "3.", "1e3"):
+        result = tilegen_run("odd.py:add", "--input", "X=40x", "--input", f"a={value}")
+        assert "the scalar argument a is int32" in result.output
+    number = tilegen_run("odd.py:add", "--input", "X=40", "--input", "a=1")
+    assert "X is a buffer of float32, the argument is the number 40" in number.output

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
+from errno import EPIPE
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -50,8 +52,12 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except OSError as error:
-            if error.filename is None:  # a closed pipe, or no matter of files
-                raise
+            if error.errno in (EPIPE, None):
+                raise  # click ends quietly where the reader has gone; without a number it is no matter of the machine
+            if error.filename is None:  # the output cannot be written, as on a full disk
+                click.echo(f"error: {error.strerror or error}", err=True)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered cannot be written at exit either
+                ctx.exit(2)
             click.echo(f"error: {error.filename}: {error.strerror}", err=True)
             ctx.exit(1)
 

@@ -6,6 +6,8 @@ import ast
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +17,24 @@ if TYPE_CHECKING:
     from tilegen.interp.execution import Result
     from tilegen.interp.reference import Comparison
 
+#: The exit status of a command that the user stops, as shells count it (128 and the number of the signal).
+INTERRUPTED = 130
+
+
+class CannotRunError(click.ClickException):
+    """The kernel, or what it is given, cannot be run: one line, and no usage."""
+
+    exit_code = 2
+
 
 def _pairs(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
+    pairs: dict[str, str] = {}
     for value in values:
         name, separator, rest = value.partition("=")
         if not separator or not name.isidentifier():
             raise click.BadParameter(f"{value!r} is not NAME=VALUE")
+        if name in pairs:
+            raise click.BadParameter(f"{name} is given twice: {pairs[name]!r} and {rest!r}")
         pairs[name] = rest
     return pairs
 
@@ -115,7 +128,7 @@ def command(
     FUNCTION of FILE.py (or of an importable module) is a prim_func, a tilelang.jit function of either style, or a factory
     that returns one. Arguments that are only read are filled with random numbers where --input gives no file.
 
-    Exit status: 0 nothing found, 1 findings or a reference that differs, 2 the kernel cannot be run.
+    Exit status: 0 nothing found, 1 findings or a reference that differs, 2 the kernel cannot be run, 130 stopped by the user.
     """
     from tilegen.interp.execution import run
     from tilegen.interp.findings import InvalidKernelError, UnsupportedError
@@ -142,13 +155,15 @@ def command(
         )
         comparisons = _compare(reference, result, tolerance) if reference else []
     except (InvalidKernelError, UnsupportedError) as error:
-        raise click.UsageError(str(error)) from error
-    if save is not None:
-        _save(save, result)
+        raise CannotRunError(str(error)) from error
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
     if style == "json":
         click.echo(json.dumps(_as_json(result, comparisons, lines), indent=2))
     else:
         _print(result, comparisons)
+    if save is not None:
+        _save(save, result)
     if result.errors or not all(comparison.passes for comparison in comparisons):
         raise SystemExit(1)
 
@@ -170,7 +185,7 @@ def _input_value(text: str) -> Any:
         return tuple(int(part) for part in text.split("x") if part)
     if re.fullmatch(r"-?\d+", text):
         return int(text)
-    if re.fullmatch(r"-?\d*\.?\d+([eE][-+]?\d+)?", text):
+    if re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|-?inf|nan", text):
         return float(text)
     path, _, key = text.partition(":")
     if not Path(path).is_file():
@@ -178,7 +193,8 @@ def _input_value(text: str) -> Any:
     try:
         loaded = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise InvalidKernelError(f"{path} is no .npy or .npz file of numbers: {error}") from error
+        reason = "" if "pickle" in str(error) else f": {error}"
+        raise InvalidKernelError(f"{path} is no .npy or .npz file of numbers{reason}") from error
     if isinstance(loaded, np.ndarray):
         if key:
             raise InvalidKernelError(f"{path} holds one array; {key!r} would name one of an .npz file")
@@ -192,7 +208,7 @@ def _compare(reference: str, result: Result, tolerance: float | None) -> list[Co
     from tilegen.interp.loading import load_object
     from tilegen.interp.reference import call_reference, compare
 
-    expected = call_reference(load_object(reference), result.inputs, list(result.outputs))
+    expected = call_reference(load_object(reference), result.given, list(result.outputs))
     return [compare(name, result.outputs[name], value, tolerance) for name, value in expected.items()]
 
 
@@ -205,7 +221,15 @@ def _save(path: Path, result: Result) -> None:
         name: array if array.dtype.kind != "V" and array.dtype.isbuiltin == 1 else array.view(f"u{array.itemsize}")
         for name, array in arrays.items()
     }
-    np.savez(path, **plain)  # type: ignore[arg-type]
+    draft = path.with_name(path.name + ".part")
+    try:
+        with draft.open("wb") as file:
+            np.savez(file, **plain)  # type: ignore[arg-type]
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise CannotRunError(f"--save: {path}: {error.strerror}") from error
 
 
 def _statistics(result: Result) -> dict[str, dict[str, Any]]:
@@ -215,11 +239,14 @@ def _statistics(result: Result) -> dict[str, dict[str, Any]]:
 
     statistics = {}
     for name, array in result.outputs.items():
+        written = result.written.get(name)
         values = to_float64(array)
+        values = values if written is None else values[written]
         finite = values[np.isfinite(values)]
         statistics[name] = {
             "shape": list(array.shape),
             "dtype": array.dtype.name,
+            "written": int(values.size),
             "min": float(finite.min()) if finite.size else None,
             "max": float(finite.max()) if finite.size else None,
             "mean": float(finite.mean()) if finite.size else None,
@@ -235,11 +262,14 @@ def _print(result: Result, comparisons: list[Comparison]) -> None:
         click.echo("dims: " + ", ".join(f"{name} = {value}" for name, value in result.dims.items()))
     for name, row in _statistics(result).items():
         shape = ", ".join(str(extent) for extent in row["shape"])
-        text = f"{name} ({shape}) {row['dtype']}:"
+        parts = []
         if row["min"] is not None:
-            text += f" min {row['min']:.6g}, max {row['max']:.6g}, mean {row['mean']:.6g}, std {row['std']:.6g}"
-        text += "".join(f", {row[kind]} {kind}" for kind in ("nan", "inf") if row[kind])
-        click.echo(text)
+            parts = [f"{kind} {row[kind]:.6g}" for kind in ("min", "max", "mean", "std")]
+        parts += [f"{row[kind]} {kind}" for kind in ("nan", "inf") if row[kind]]
+        size = prod(row["shape"])
+        if row["written"] < size:
+            parts.append(f"{row['written']} of {size} elements written")
+        click.echo(f"{name} ({shape}) {row['dtype']}: {', '.join(parts) or 'no elements'}")
     for comparison in comparisons:
         click.echo(_comparison_text(comparison))
     for finding in result.findings:

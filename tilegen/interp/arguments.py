@@ -83,6 +83,7 @@ def bind(
         bound.append(Bound(parameter, storage, parameter.name in arrays or not _only_written(parameter)))
         frame.memory[parameter.slot] = storage
         storage.safe_value = parameter.plan.safe_value
+        storage.write_places = parameter.plan.write_places
     for name in program.used_dimensions:
         if frame.environment[program.dimensions[name]] is None:
             raise InvalidKernelError(f"the kernel uses {name}, which no argument determines: give a number for it")
@@ -337,7 +338,9 @@ def as_array(value: Any, dtype: str, name: str) -> Array:
         raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
     same_kind = (array.dtype.kind in "iub") == (not is_float(dtype))
     if not same_kind or array.dtype.itemsize != storage.itemsize:
-        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}")
+        if array.ndim == 0:
+            raise InvalidKernelError(f"{name} is a buffer of {dtype}, the argument is the number {array}")
+        raise InvalidKernelError(f"{name} is {dtype}, the argument is {array.dtype}; convert it first")
     return array.astype(storage)
 
 

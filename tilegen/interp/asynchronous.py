@@ -11,6 +11,7 @@ from tilegen.interp.barriers import compile_barrier
 from tilegen.interp.copies import compile_copy
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
+from tilegen.interp.lanes import constant
 from tilegen.interp.matmul import compile_product
 from tilegen.interp.steps import Signal, Step, nothing, operation
 
@@ -25,7 +26,7 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
     if "cluster_mask" in call.annotations:
         raise UnsupportedError(f"multicast to a cluster is not modelled: `{site.operation}`")
     if "barrier" not in call.annotations:
-        return copy
+        return _store(compiler, copy)
     barrier_of = compile_barrier(compiler, call.annotations["barrier"], site)
     arrives = bool(int(call.annotations.get("emit_arrive", 0)))
 
@@ -40,6 +41,21 @@ def _bulk_copy(compiler: Compiler, call: Any, site: Site) -> Step:
         frame.acting = None
         if arrives:
             barrier.arrive(frame, site, number, 1)
+        return None
+
+    return run
+
+
+def _store(compiler: Compiler, copy: Step) -> Step:
+    """A store by the copy engine, which TileLang commits as a group of its own."""
+    compiler.is_concurrent = True
+
+    def run(frame: Frame) -> Signal | None:
+        log = frame.block.access_log
+        if log is not None:
+            log.issue_store(frame)
+        copy(frame)
+        frame.acting = None
         return None
 
     return run
@@ -117,6 +133,26 @@ def _wait_for_products(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tl.tma_store_arrive", "tl.tma_store_wait")
-def _stores_complete(compiler: Compiler, call: Any, site: Site) -> Step:
-    return nothing
+@operation("tl.tma_store_arrive")
+def _commit_stores(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A group of the stores since the last: an empty one, since each store commits itself."""
+
+    def run(frame: Frame) -> Signal | None:
+        if frame.block.access_log is not None:
+            frame.block.access_log.issue_store(frame)
+            frame.acting = None
+        return None
+
+    return run
+
+
+@operation("tl.tma_store_wait")
+def _wait_for_stores(compiler: Compiler, call: Any, site: Site) -> Step:
+    allowed = compiler.expression(call.args[0], site) if call.args else constant(0, "int32")
+
+    def run(frame: Frame) -> Signal | None:
+        if frame.block.access_log is not None:
+            frame.block.access_log.wait_for_stores(frame, int(allowed.run(frame)))
+        return None
+
+    return run

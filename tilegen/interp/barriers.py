@@ -163,6 +163,7 @@ class Barriers:
                 log.synchronise_role(frame)
         if frame.mask is None:
             new_epoch(frame)
+            frame.unpublished = False
 
 
 @dataclass
@@ -181,6 +182,7 @@ class GridBarrier:
             self.generation += 1
         wait_until(frame, site, lambda: self.generation != generation, lambda: "all blocks of the grid")
         frame.block.met = (1 << self.blocks) - 1
+        frame.unpublished = False
 
 
 def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Frame], tuple[BarrierArray, int]]:
@@ -203,7 +205,9 @@ def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Fram
         assert isinstance(barrier, BarrierArray)
         number = uniform(frame, index, site)
         if not 0 <= number < len(barrier.counts):
-            raise UnsupportedError(f"{barrier.name}[{number}] does not exist: {site.operation}")
+            count = len(barrier.counts)
+            message = f"{barrier.name}[{number}] does not exist: there {'is' if count == 1 else 'are'} {count} of them"
+            frame.stop("out-of-bounds", site, message, barrier.name, (number,))
         return barrier, number
 
     return run
@@ -229,6 +233,15 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
         wanted = uniform(frame, parity, site)
+        if wanted not in (0, 1):
+            frame.report(
+                "barrier-misuse",
+                site,
+                f"{barrier.name}[{number}] is waited for with the parity {wanted}, which is neither 0 nor 1: "
+                "a phase counted on has to be taken modulo 2",
+                barrier.name,
+                (number,),
+            )
         wait_until(
             frame,
             site,
@@ -242,6 +255,7 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
         log = frame.block.access_log
         if log is not None:
             log.acquire(frame, barrier.clocks[number])
+        frame.unpublished = False
         return None
 
     return run

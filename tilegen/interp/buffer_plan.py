@@ -13,6 +13,7 @@ from tilegen.interp.lanes import Code
 from tilegen.interp.local_memory import LocalStorage, LocalView
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import is_packed, storage_dtype
+from tilegen.interp.places import Place
 
 
 @dataclass
@@ -30,6 +31,8 @@ class BufferPlan:
     safe_value: Any = 0
     written_in: set[int] = field(default_factory=set)
     read_in: set[int] = field(default_factory=set)
+    #: The lines of source that write it; None stands for a statement whose line is not known.
+    write_places: list[Place | None] = field(default_factory=list)
     #: The TIR buffer.
     declared: Any = None
 
@@ -85,6 +88,7 @@ def make_view(storage: Storage, plan: BufferPlan, frame: Frame) -> Storage:
         safe_value=storage.safe_value,
         unwritten=storage.unwritten,
         memory_id=storage.memory_id,
+        write_places=storage.write_places,
     )
 
 

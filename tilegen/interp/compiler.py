@@ -19,6 +19,7 @@ from tilegen.interp.layouts import TileLayout
 from tilegen.interp.local_memory import LocalStorage
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import lanes, storage_dtype
+from tilegen.interp.places import Place, place_of
 from tilegen.interp.structure import variables_of, walk
 from tilegen.interp.vectors import VectorOfLocals
 
@@ -46,6 +47,8 @@ class Compiler:
         self.in_index = False
         self.plans: list[BufferPlan] = []
         self.variable_names: list[str] = []
+        #: How many of them are parameters and dimensions: the same in every block.
+        self.fixed_variables = 0
         self.threads: tuple[int, int, int] = (1, 1, 1)
         self.kernel = 0
         self.barrier_counts: dict[int, list[Any]] = {}
@@ -72,6 +75,8 @@ class Compiler:
         #: Whether anything in the function is a ``T.print``.
         self.prints = False
         self._loops: list[tuple[str, int]] = []
+        self._place: Place | None = None
+        self._last_place: Place | None = None
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
@@ -83,7 +88,22 @@ class Compiler:
     barrier_scopes = BARRIER_SCOPES
 
     def site(self, node: Any) -> Site:
-        return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops))
+        return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops), self._place)
+
+    @contextmanager
+    def at(self, statement: Any) -> Any:
+        """Compile a statement, so that findings and refusals can name its line of source."""
+        outer, found = self._place, place_of(statement, self._last_place)
+        if found is not None:
+            self._place = found
+            self._last_place = found if found.exact else self._last_place
+        try:
+            yield
+        except UnsupportedError as error:
+            error.stands_at(self._place)
+            raise
+        finally:
+            self._place = outer
 
     @contextmanager
     def in_place_of(self, node: Any) -> Any:
@@ -139,6 +159,20 @@ class Compiler:
             self._kept.append(variable)
             self._variables[key] = self.new_slot(str(variable.name))
         return self._variables[key]
+
+    def is_same_in_all_blocks(self, node: Any) -> bool:
+        """Whether an expression depends on parameters and dimensions alone."""
+        others = []
+
+        def visit(part: Any) -> None:
+            kind = type(part).__name__
+            if kind in ("BufferLoad", "Call") or (
+                kind == "Var" and (not self.knows_variable(part) or self.variable_slot(part) >= self.fixed_variables)
+            ):
+                others.append(part)
+
+        walk(node, visit)
+        return not others
 
     def uses_unknown_variable(self, node: Any) -> bool:
         """Whether an expression names a variable that nothing has bound yet."""
@@ -227,6 +261,8 @@ class Compiler:
     def note_write(self, plan: BufferPlan) -> None:
         """Remember that the code now compiled writes a buffer."""
         plan.origin.written_in.add(self.kernel)
+        if self._place not in plan.origin.write_places:
+            plan.origin.write_places.append(self._place)
         self._written.add(plan.slot)
         if plan.scope in LOCAL_SCOPES:
             self._written.add(plan.origin.slot)
@@ -400,6 +436,7 @@ class Compiler:
         except (MemoryError, ValueError) as error:  # numpy's, for what is too large
             raise InvalidKernelError(f"no memory for {plan.name}, {shape} of {plan.dtype}: {error}") from error
         storage.safe_value = plan.safe_value
+        storage.write_places = plan.write_places
         storage.attach(frame.block.watches)
         frame.memory[plan.slot] = storage
         self.attach_views(plan, frame)

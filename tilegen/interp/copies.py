@@ -10,7 +10,15 @@ from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
 from tilegen.interp.non_finite import all_finite, note_event
-from tilegen.interp.number_formats import Array, convert, is_float, is_integer, is_narrow_float, out_of_integer_range
+from tilegen.interp.number_formats import (
+    Array,
+    convert,
+    is_float,
+    is_integer,
+    is_narrow_float,
+    out_of_integer_range,
+    outside_of_integer_range,
+)
 from tilegen.interp.regions import Region, compile_region
 from tilegen.interp.register_copies import copy_registers, fill_registers, names_registers
 from tilegen.interp.steps import Signal, Step, operation
@@ -63,6 +71,7 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
         else:
             extents = (source if source_leads else target).dense_shape(frame)
             from_shape, to_shape = _stretched(source, extents, frame), _stretched(target, extents, frame)
+            _note_extents(frame, source, target, from_shape, to_shape)
             if source.fixed_shape and target.fixed_shape:
                 fixed[:] = from_shape, to_shape
         tile = source.read(frame, from_shape)
@@ -72,6 +81,19 @@ def compile_copy(compiler: Compiler, call: Any, site: Site) -> Step:
         return None
 
     return run
+
+
+def _note_extents(
+    frame: Frame, source: Region, target: Region, from_shape: tuple[int, ...], to_shape: tuple[int, ...]
+) -> None:
+    """Note a slice of other extents than the tile that it is copied to or from: TileLang copies what the tile has."""
+    for region, shape in ((source, from_shape), (target, to_shape)):
+        given = region.shape(frame)
+        if given != shape:
+            message = (
+                f"the slice of {region.plan.name} has the extents {given}, and {shape} are copied: the other side's"
+            )
+            frame.report("extents", region.site, message, region.plan.name)
 
 
 def _check_apart(
@@ -90,8 +112,16 @@ def copy_tile(frame: Frame, source: Region, target: Region, tile: Array, shape: 
     """Convert a tile and store it in ``target`` as ``shape``."""
     value = convert(tile, source.dtype, target.dtype)
     if is_float(source.dtype) and is_integer(target.dtype) and out_of_integer_range(tile, target.dtype):
-        message = f"a float of {source.plan.name} outside the range of {target.dtype} is converted to it"
-        frame.report("float-to-int", source.site, message, target.plan.name)
+        flat = int(np.argmax(outside_of_integer_range(tile, target.dtype)))
+        place = source.element(frame)(np.unravel_index(flat, tile.shape), tile.shape)  # type: ignore[arg-type]
+        frame.report(
+            "float-to-int",
+            source.site,
+            f"{source.plan.name}[{', '.join(map(str, place))}] = {tile.reshape(-1)[flat]!s} is converted to {target.dtype}, "
+            "whose range it is out of",
+            source.plan.name,
+            place,
+        )
     if is_narrow_float(target.dtype) and source.dtype != target.dtype and is_float(source.dtype):
         _note_overflow(frame, source, target, tile, value)
     target.write(frame, value.reshape(shape), shape)
@@ -100,7 +130,7 @@ def copy_tile(frame: Frame, source: Region, target: Region, tile: Array, shape: 
 def _note_overflow(frame: Frame, source: Region, target: Region, tile: Array, value: Array) -> None:
     block = frame.block
     if block.diagnostics and len(block.non_finite) < 2 and not all_finite(value):
-        note_event(frame, source.site, value, [(source.plan.name, tile)], target.plan.name)
+        note_event(frame, source.site, value, [(source.plan.name, tile)], target.plan.name, source.element(frame))
 
 
 def _stretched(region: Region, extents: tuple[int, ...], frame: Frame) -> tuple[int, ...]:

@@ -14,10 +14,6 @@ from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 
 
-class DeadlockError(Exception):
-    """No role of a block can go on; the finding has been recorded."""
-
-
 class _Stopped(BaseException):
     """Ends the coroutine of a role whose block has stopped."""
 
@@ -87,12 +83,11 @@ class Task:
 
 
 def wait_until(frame: Frame, site: Site, may_go: Callable[[], bool], waits_for: Callable[[], str]) -> None:
-    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and raises ``DeadlockError``."""
+    """Wait in a role until ``may_go`` holds; a wait that nothing can end is reported and ends the block."""
     if may_go():
         return
     if frame.task is None:
-        frame.report("deadlock", site, lambda: f"the block waits for {waits_for()}, and nothing can end that wait")
-        raise DeadlockError
+        frame.stop("deadlock", site, f"the block waits for {waits_for()}, and nothing can end that wait")
     frame.task.wait(may_go, site, waits_for)
 
 
@@ -126,8 +121,7 @@ def _wait_outside(parent: Frame, tasks: list[Task]) -> None:
     if parent.task is not None:
         parent.task.wait(lambda: any(task.ready() for task in waiting), site, lambda: _waits(waiting))
         return
-    parent.report("deadlock", site, lambda: "no role can go on: " + _waits(waiting))
-    raise DeadlockError
+    parent.stop("deadlock", site, "no role can go on: " + _waits(waiting))
 
 
 def _waits(tasks: list[Task]) -> str:
@@ -136,5 +130,6 @@ def _waits(tasks: list[Task]) -> str:
         threads = task.frame.threads
         what = task.waits_for() if task.waits_for is not None else "nothing"
         block = f"block {task.frame.block.coordinates}, " if task.frame.block.grid is not None else ""
-        parts.append(f"{block}threads {int(threads.min())} to {int(threads.max())} wait for {what}")
+        place = f" at {task.site.place}" if task.site is not None and task.site.place is not None else ""
+        parts.append(f"{block}threads {int(threads.min())} to {int(threads.max())} wait for {what}{place}")
     return "; ".join(parts)

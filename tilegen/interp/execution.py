@@ -16,8 +16,8 @@ import numpy as np
 
 from tilegen.interp.arguments import Bound, bind
 from tilegen.interp.barriers import Barriers, GridBarrier
-from tilegen.interp.coroutines import DeadlockError, run_together
-from tilegen.interp.findings import Finding, Findings, InvalidKernelError
+from tilegen.interp.coroutines import run_together
+from tilegen.interp.findings import Finding, Findings, InvalidKernelError, StoppedBlockError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.inferred_layouts import partial_layout_findings
@@ -37,13 +37,17 @@ class Result:
     """What a run gave: every buffer that the function writes, by name, and what was found wrong.
 
     ``outputs`` are numpy arrays in the storage of their dtype (``ml_dtypes`` for bfloat16 and fp8). ``dims`` are the values
-    that the dynamic dimensions and scalar arguments took; ``inputs`` the buffers that were only read.
+    that the dynamic dimensions and scalar arguments took; ``inputs`` the buffers that were only read; ``given`` what every
+    buffer that is read held before the run, in the order of the parameters. ``written`` says which elements of an output
+    were written, where not all were.
     """
 
     outputs: dict[str, Array]
     findings: list[Finding]
     dims: dict[str, int] = field(default_factory=dict)
     inputs: dict[str, Array] = field(default_factory=dict)
+    given: dict[str, Array] = field(default_factory=dict)
+    written: dict[str, Array] = field(default_factory=dict)
 
     @property
     def errors(self) -> list[Finding]:
@@ -104,6 +108,7 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
         explicit = layout_findings(program.compiler.layouts, program.compiler.axes, host)
         for finding in (*explicit, *partial_layout_findings(program.function)):
             findings.keep((finding.kind, finding.buffer), finding)
+    read = _contents(bound)
     events: dict[str, Event] = {}
     launch = Launch(program, host, findings, events, options)
     for step in program.steps:
@@ -112,7 +117,7 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
         else:
             step(host)
     outputs = [argument for argument in bound if argument.parameter.plan and argument.parameter.plan.written_in]
-    if options.diagnostics and options.block is None:
+    if options.diagnostics and options.block is None and not findings.has("deadlock"):
         _check_outputs(outputs, findings, events)
     return Result(
         {
@@ -123,6 +128,12 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
         findings.collected(),
         dims,
         {argument.parameter.name: argument.storage.data for argument in bound if argument not in outputs},
+        read,
+        {
+            argument.parameter.name: written
+            for argument in outputs
+            if (written := argument.storage.written) is not None and not written.all()
+        },
     )
 
 
@@ -130,6 +141,18 @@ def _host_frame(program: Program, findings: Findings, options: Options) -> Frame
     block = Block((), 0, 1, findings, options.diagnostics, Barriers())
     compiler = program.compiler
     return Frame(block, compiler.initial_environment(), [None] * len(compiler.plans), np.zeros(1, dtype=np.int64))
+
+
+def _contents(bound: Sequence[Bound]) -> dict[str, Array]:
+    """What the buffers that are read hold before the run."""
+    contents = {}
+    for argument in bound:
+        plan = argument.parameter.plan
+        if plan is not None and (plan.read_in or not plan.written_in):
+            contents[argument.parameter.name] = (
+                argument.storage.data.copy() if plan.written_in else argument.storage.data
+            )
+    return contents
 
 
 def _check_outputs(outputs: Iterable[Bound], findings: Findings, events: Mapping[str, Event]) -> None:
@@ -151,10 +174,23 @@ def _report_unwritten(storage: Storage, findings: Findings) -> None:
     index = tuple(int(part) for part in np.unravel_index(int(np.argmax(missing)), missing.shape))
     count = int(np.count_nonzero(missing))
     place = ", ".join(str(part) for part in index)
-    message = f"{storage.name}[{place}] is never written, nor are {count - 1} other elements of {missing.size}"
+    message = f"{storage.name}[{place}] is never written"
+    if count > 1:
+        message += f", nor are {count - 1} other elements of {missing.size}, all in {storage.name}[{_box(missing)}]"
+    message += storage.writers(None)
     findings.add(
         ("unwritten", storage.name), lambda: Finding("unwritten-output", message, buffer=storage.name, index=index)
     )
+
+
+def _box(flags: Array) -> str:
+    """The bounds of the flags that are set, as a slice."""
+    bounds = []
+    for axis in range(flags.ndim):
+        others = tuple(other for other in range(flags.ndim) if other != axis)
+        found = np.flatnonzero(flags.any(axis=others))
+        bounds.append(f"{found[0]}:{found[-1] + 1}")
+    return ", ".join(bounds)
 
 
 def _report_non_finite(storage: Storage, findings: Findings, events: Mapping[str, Event]) -> None:
@@ -176,10 +212,13 @@ class Launch:
     findings: Findings
     events: dict[str, Event]
     options: Options
+    #: The extents of the grid that now runs.
+    extents: Coordinates = ()
 
     def run(self, kernel: Kernel) -> None:
         extents = [as_scalar(code.run(self.host)) for _, code in kernel.grid]
         blocks = blocks_of(self.program.name, extents, self.options.block)
+        self.extents = blocks.extents
         self._prepare_memory(kernel, math.prod(extents))
         in_order = self.program.compiler.prints or not self._is_independent(kernel)
         jobs = 1 if in_order else min(self.options.jobs, len(blocks))
@@ -223,8 +262,9 @@ class Launch:
             return
         for number, place in blocks:
             frame = self._frame(kernel, number, place, threads)
-            with suppress(DeadlockError):
+            with suppress(StoppedBlockError):
                 kernel.body(frame)
+                _check_end(frame)
             self._collect(frame.block)
 
     def _run_side_by_side(self, kernel: Kernel, frames: Sequence[Frame]) -> None:
@@ -234,14 +274,17 @@ class Launch:
         for frame in frames:
             frame.block.grid = grid
             parts.append((frame, partial(kernel.body, frame)))
-        with suppress(DeadlockError):
+        with suppress(StoppedBlockError):
             run_together(self.host, parts)
+            for frame in frames:
+                _check_end(frame)
         for frame in frames:
             self._collect(frame.block)
 
     def _frame(self, kernel: Kernel, number: int, place: Coordinates, threads: Array) -> Frame:
         """The frame of all threads of one block."""
         block = Block(place, number, kernel.thread_count, self.findings, self.options.diagnostics, Barriers())
+        block.grid_extents = self.extents
         block.watches = self._watches() if self.options.watches else ()
         block.print_line = self.options.print_line
         frame = Frame(block, list(self.host.environment), list(self.host.memory), threads)
@@ -303,6 +346,12 @@ class Launch:
             sender.send((self.findings.collected(), self.events))
         except BaseException as error:  # sent to the parent, which raises it
             sender.send(error)
+
+
+def _check_end(frame: Frame) -> None:
+    """What a block may not leave behind: copies that still read or write its shared memory."""
+    if frame.block.access_log is not None:
+        frame.block.access_log.end(frame)
 
 
 def _shared_copy(array: Array) -> Array:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilegen.interp.places import Place
+
 #: Every kind of finding, with the sentence that the documentation prints for it.
 KINDS: dict[str, str] = {
     "uninitialised-read": "memory is read that nothing has written",
@@ -29,26 +31,44 @@ KINDS: dict[str, str] = {
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",
     "layout": "an explicit layout puts two elements in one place, or one element outside",
+    "extents": "the two sides of a copy have different extents; one side's are used for both",
     "stages": "a pipelined loop has more stages than trips",
 }
 #: Kinds that are worth knowing but make no kernel wrong.
-NOTES = frozenset({"stages", "unused-output", "implicit-zero", "infinity", "index-overflow"})
+NOTES = frozenset({"stages", "extents", "unused-output", "implicit-zero", "infinity", "index-overflow"})
 
 
 class UnsupportedError(Exception):
     """An operation that the interpreter does not model; the message names it and where it stands."""
+
+    placed = False
+
+    def stands_at(self, place: Place | None) -> None:
+        """Begin the message with the line of source, where it is known; the innermost statement is the first to do so."""
+        if place is not None and not self.placed:
+            self.args = (f"{place}: {self}",)
+            self.placed = True
 
 
 class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
 
 
+class StoppedBlockError(Exception):
+    """A block cannot go on; the finding that says why has been recorded."""
+
+
 @dataclass(frozen=True)
 class Site:
-    """One operation in the kernel: its TIR node and the loops round it, rendered only when a finding needs it."""
+    """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed.
+
+    ``mend`` is what to do where the operation reads memory that nothing has written.
+    """
 
     node: Any = field(compare=False)
     loops: tuple[tuple[str, int], ...] = ()
+    place: Place | None = None
+    mend: str = ""
 
     @property
     def operation(self) -> str:
@@ -65,7 +85,9 @@ def render(node: Any) -> str:
     if isinstance(node, str):
         return node
     body = [line for line in str(node).splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    declaration = re.compile(r"^\w+( = T\.(Buffer|int32|int64|handle|float32|launch_thread_idx)\b.*|: T\.\w+ = .*)$")
+    declaration = re.compile(
+        r"^\w+(, \w+)*( = T\.(Buffer|int32|int64|handle|float32|launch_thread_idx)\b.*|: T\.\w+ = .*)$"
+    )
     text = [line for line in body if not declaration.match(line)]
     line = " ".join(part.strip() for part in (text or body)[:3])
     line = re.sub(r"T\.region\((\w+\[[^\]]*\]), \d+(?:, [^()]*)?\)", r"\1", line)
@@ -77,7 +99,8 @@ class Finding:
     """One thing wrong with a run.
 
     ``index`` is the element of ``buffer``; ``block`` the grid coordinates (x, y, z); ``loops`` the values of the serial
-    loops round the operation; ``count`` how often the same finding came up (only the first is kept in full).
+    loops round the operation; ``place`` the line of source (``file:line``) and ``source`` its text, as far as TileLang noted
+    them; ``count`` how often the same finding came up (only the first is kept in full).
     """
 
     kind: str
@@ -88,6 +111,8 @@ class Finding:
     block: tuple[int, ...] | None = None
     loops: tuple[tuple[str, int], ...] = ()
     count: int = 1
+    place: str = ""
+    source: str = ""
 
     @property
     def severity(self) -> str:
@@ -100,6 +125,8 @@ class Finding:
         lines = [f"{self.severity}[{self.kind}]: {self.message}"]
         if self.operation:
             lines.append(f"  at `{self.operation}`" + (f" ({', '.join(where)})" if where else ""))
+        if self.place:
+            lines.append(f"  {self.place}" + (f": {self.source}" if self.source else ""))
         if self.count > 1:
             lines.append(f"  and {self.count - 1} more of this kind there")
         return "\n".join(lines)
@@ -115,6 +142,8 @@ class Finding:
             "index": None if self.index is None else list(self.index),
             "block": None if self.block is None else list(self.block),
             "loops": dict(self.loops),
+            "place": self.place,
+            "source": self.source,
             "count": self.count,
         }
 
@@ -134,6 +163,10 @@ class Findings:
         elif len(self._kept) < self.limit:
             self._count[key] = 1
             self._kept[key] = make()
+
+    def has(self, kind: str) -> bool:
+        """Whether anything of this kind has been found."""
+        return any(finding.kind == kind for finding in self._kept.values())
 
     def keep(self, key: Any, finding: Finding) -> None:
         """Record a finding that has been made already."""

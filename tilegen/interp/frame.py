@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from tilegen.interp.findings import Finding, Findings, Site
+from tilegen.interp.findings import Finding, Findings, Site, StoppedBlockError
 from tilegen.interp.number_formats import Array
 
 if TYPE_CHECKING:
@@ -43,9 +43,21 @@ class Block:
     grid: GridBarrier | None = None
     thread_order: ThreadOrder | None = None
     non_finite: dict[str, Event] = field(default_factory=dict)
+    #: The extents of the grid.
+    grid_extents: tuple[int, ...] = ()
     print_line: Callable[[str], None] = print
     #: Blocks whose writes this block may read: those that it met through an atomic operation.
     met: int = 0
+    #: Whether it has used an atomic operation on global memory.
+    has_flags: bool = False
+
+    def name_of(self, number: int) -> str:
+        """Another block of the grid, by its number, as findings name it."""
+        place, number = [], int(number)
+        for extent in self.grid_extents:
+            place.append(number % extent)
+            number //= extent
+        return f"block {tuple(place)}"
 
 
 class Frame:
@@ -64,6 +76,7 @@ class Frame:
         "clock",
         "committed",
         "copies",
+        "drained",
         "environment",
         "epoch",
         "issued",
@@ -73,9 +86,11 @@ class Frame:
         "returned",
         "skipped",
         "stage",
+        "stores",
         "synced",
         "task",
         "threads",
+        "unpublished",
         "waited",
         "warp_epoch",
     )
@@ -101,11 +116,17 @@ class Frame:
         #: Warp-group products issued, and how many of them are known to be complete.
         self.issued = 0
         self.waited = 0
+        #: Bulk stores issued so far, by agent.
+        self.stores: dict[int, int] = {}
+        #: How far the thread that waited for them knows them to be complete.
+        self.drained: dict[Any, int] = {}
         #: ``cp.async`` copies: the number of the group that is open, and those of the groups committed so far.
         self.copies = 1
         self.committed: list[int] = []
         #: Since which barrier, of the role and of the warp, the threads have not met (see ``thread_order``).
         self.epoch = 0
+        #: Whether its threads wrote global memory since they last met: a flag that one of them sets does not cover that.
+        self.unpublished = False
         self.warp_epoch = 0
 
     def fork(self, threads: Array) -> Frame:
@@ -134,6 +155,14 @@ class Frame:
             (kind, site_key(site), buffer), lambda: self.finding(kind, site, message, buffer, index)
         )
 
+    def stop(
+        self, kind: str, site: Site, message: str, buffer: str = "", index: Sequence[int] | None = None
+    ) -> NoReturn:
+        """Record what keeps the block from going on, whether diagnostics are on or not, and end the block."""
+        found = self.finding(kind, site, message, buffer, index)
+        self.block.findings.keep((kind, site_key(site), buffer), found)
+        raise StoppedBlockError
+
     def finding(
         self,
         kind: str,
@@ -150,6 +179,8 @@ class Frame:
             index=None if index is None else tuple(int(part) for part in index),
             block=self.block.coordinates,
             loops=tuple(site.loop_values(self.environment).items()),
+            place="" if site.place is None else str(site.place),
+            source="" if site.place is None else site.place.text,
         )
 
 

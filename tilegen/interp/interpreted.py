@@ -23,6 +23,7 @@ from tilelang.profiler import Profiler
 
 from tilegen.interp.execution import run
 from tilegen.interp.findings import Finding, InvalidKernelError
+from tilegen.interp.places import places_of_callers
 from tilegen.interp.reference import to_torch
 from tilegen.interp.stand_in import WrongKernelError, parameter_names
 
@@ -78,6 +79,7 @@ def interpreted(*, jobs: int = 1, strict: bool = True) -> Iterator[Session]:
         return _Kernel(func, out_idx, session)
 
     with ExitStack() as changes:
+        changes.enter_context(places_of_callers())
         changes.callback(caches.put_back)
         for owner, name, value in (
             (importlib.import_module("tilelang.jit"), "cached", make),

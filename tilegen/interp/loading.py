@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from typing import Any
 import numpy as np
 
 from tilegen.interp.findings import InvalidKernelError
+from tilegen.interp.places import places_of_callers
+
+_STANDARD_LIBRARY, _TILEGEN = os.path.dirname(os.__file__) + os.sep, str(Path(__file__).parents[1]) + os.sep
 
 
 def load_object(reference: str) -> Any:
@@ -33,29 +38,57 @@ def load_object(reference: str) -> Any:
 def _load_file(path: Path) -> Any:
     if not path.is_file():
         raise InvalidKernelError(f"there is no file {path}")
-    name = f"_tilegen_run_{path.stem}"
+    package = _package_of(path.resolve())
+    name = f"{package}.{path.stem}" if package else f"_tilegen_run_{path.stem}"
+    root = path.resolve().parents[len(package.split(".")) if package else 0]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
+    before = list(sys.path)
+    sys.path[:0] = [str(path.parent.resolve()), str(root)] if package else [str(root)]
     try:
-        spec.loader.exec_module(module)
+        with places_of_callers():
+            if package:
+                importlib.import_module(package)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise InvalidKernelError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise InvalidKernelError(f"{path} cannot be imported: {_raised(error)}") from error
     finally:
-        sys.path.pop(0)
+        sys.path[:] = before
     return module
+
+
+def _package_of(path: Path) -> str:
+    """The dotted name of the package that a file belongs to: the folders above it that hold an ``__init__.py``."""
+    names: list[str] = []
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier() and folder != folder.parent:
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names)
+
+
+def _raised(error: BaseException) -> str:
+    """What a file of the user's raised, and at which of its lines."""
+    text = f"{type(error).__name__}: {str(error).strip()}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_installed(frame.filename)]
+    return f"{text} (at {frames[-1].filename}:{frames[-1].lineno})" if frames else text
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith("<") or "site-packages" in file or file.startswith((_STANDARD_LIBRARY, _TILEGEN))
 
 
 def _import(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        with places_of_callers():
+            return importlib.import_module(name)
     except ImportError as error:
         raise InvalidKernelError(f"there is no module {name}: {error}") from error
     except (Exception, SystemExit) as error:
-        raise InvalidKernelError(f"the module {name} cannot be imported: {type(error).__name__}: {error}") from error
+        raise InvalidKernelError(f"the module {name} cannot be imported: {_raised(error)}") from error
 
 
 def to_prim_func(
@@ -90,10 +123,11 @@ def _known(found: Any, inputs: Mapping[str, Any], given: dict[str, Any]) -> Any:
 def _call(factory: Any, given: Mapping[str, Any], name: str = "") -> Any:
     """What a factory returns; what it raises becomes one line that says where it came from."""
     try:
-        return factory(**given)
+        with places_of_callers():
+            return factory(**given)
     except (Exception, SystemExit) as error:
         name = name or getattr(factory, "__name__", type(factory).__name__)
-        raise InvalidKernelError(f"{name} raised {type(error).__name__}: {str(error).strip()}") from error
+        raise InvalidKernelError(f"{name} raised {_raised(error)}") from error
 
 
 def _check_arguments(factory: Any, given: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -61,6 +61,7 @@ def _serial_loop(compiler: Compiler, node: Any) -> Step:
     extent = compiler.index_expression(node.extent, site)
     stride = compiler.index_expression(node.step, site) if node.step is not None else None
     slot = compiler.variable_slot(node.loop_var)
+    is_fixed = compiler.is_same_in_all_blocks(node.extent)
     stages = int(node.annotations["num_stages"]) if "num_stages" in node.annotations else 0
     with compiler.serial_loop(str(node.loop_var.name), slot):
         body = compile_body(compiler, node.body)
@@ -70,7 +71,7 @@ def _serial_loop(compiler: Compiler, node: Any) -> Step:
         step = 1 if stride is None else stride.run(frame)
         if isinstance(first, np.ndarray) or isinstance(count, np.ndarray):
             return _lane_trips(frame, slot, np.asarray(first), np.asarray(count), body)
-        if 0 < count < stages and stages > 1:
+        if 0 < count < stages and stages > 1 and is_fixed:
             _report_stages(frame, site, stages, count)
         return _trips(frame, slot, range(first, first + count, step), body)
 
@@ -81,7 +82,8 @@ def _report_stages(frame: Frame, site: Site, stages: int, count: int) -> None:
     frame.report(
         "stages",
         site,
-        f"the loop has {stages} stages and {count} trips: the tiles of the other {stages - count} stages are never used",
+        f"the loop has {stages} stages and {count} trip{'s' if count > 1 else ''}: "
+        f"the tiles of {stages - count} of the stages are never used",
     )
 
 
@@ -142,8 +144,9 @@ def _lane_trips(frame: Frame, slot: int, first: Array, count: Array, body: Step)
 @statement("While")
 def _while(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(node.condition)
-    condition = compiler.expression(node.condition, site)
-    body = compile_body(compiler, node.body)
+    with compiler.buffers_written() as written:
+        condition = compiler.expression(node.condition, site)
+        body = compile_body(compiler, node.body)
 
     def run(frame: Frame) -> Signal | None:
         entry, outer = frame.mask, (frame.broken, frame.skipped)
@@ -167,6 +170,8 @@ def _while(compiler: Compiler, node: Any) -> Step:
                 break
             if frame.task is not None:
                 frame.task.breathe()
+            elif trip and not written:
+                _stop_spinning(frame, site)
             if is_lane_array(flag):
                 gone = ~flag if frame.broken is None else frame.broken | ~flag
                 frame.broken = gone
@@ -175,6 +180,16 @@ def _while(compiler: Compiler, node: Any) -> Step:
         return result
 
     return run
+
+
+def _stop_spinning(frame: Frame, site: Site) -> NoReturn:
+    """A loop that changes nothing ends only by what others write, and no other block or role runs meanwhile."""
+    frame.stop(
+        "deadlock",
+        site,
+        f"the loop `while {site.operation}` changes nothing and waits for what no block before this one writes; "
+        "a block that waits for a later one needs all blocks to run at the same time (T.sync_grid)",
+    )
 
 
 def _lane_loop(compiler: Compiler, node: Any) -> Step:

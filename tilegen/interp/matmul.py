@@ -8,7 +8,7 @@ rounded once for each call; the hardware rounds inside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +66,7 @@ class Product:
                 if as_scalar(self.clear.run(frame))
                 else [(self.c.plan.name, self.c.read(frame).reshape(result.shape))]
             )
-            note_event(frame, self.site, result, before, self.c.plan.name)
+            note_event(frame, self.site, result, before, self.c.plan.name, self.c.element(frame))
 
 
 def multiply(a: Array, b: Array, a_dtype: str, b_dtype: str, c_dtype: str) -> Array:
@@ -110,7 +110,10 @@ def compile_product(compiler: Compiler, call: Any, site: Site) -> Product:
     check_annotations(call, _GEMM_HINTS, site)
     if int(call.annotations.get("use_2cta", 0)):
         raise UnsupportedError(f"two-block products are not modelled: `{site.operation}`")
-    a, b, c = (compile_region(compiler, call.args[position], site) for position in range(3))
+    a, b = (compile_region(compiler, call.args[position], site) for position in range(2))
+    c = compile_region(
+        compiler, call.args[2], replace(site, mend="a product adds to it: T.clear it, or clear_accum=True")
+    )
     compiler.note_write(c.plan)
     transpose_a, transpose_b = (bool(int(call.args[position].value)) for position in (3, 4))
     return Product(a, b, c, transpose_a, transpose_b, compiler.expression(call.args[9], site), site)

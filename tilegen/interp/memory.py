@@ -17,6 +17,7 @@ import numpy as np
 from tilegen.interp.findings import Site
 from tilegen.interp.frame import Frame
 from tilegen.interp.number_formats import Array, poison, storage_dtype
+from tilegen.interp.places import Place
 from tilegen.interp.watch import Watch
 
 _versions = itertools.count(1)
@@ -48,6 +49,8 @@ class Storage:
     #: The last warp-group product that accumulates into this fragment, and the last that reads it.
     accumulated_by: int = 0
     read_by: int = 0
+    #: The lines of source that write it; None stands for a statement whose line is not known.
+    write_places: list[Place | None] = field(default_factory=list)
     atomic_history: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
@@ -65,7 +68,7 @@ class Storage:
         """A copy of a fragment, for a role of its own."""
         written = None if self.written is None else self.written.copy()
         copy = Storage(self.name, self.dtype, self.scope, self.data.copy(), written)
-        copy.unwritten = self.unwritten
+        copy.unwritten, copy.write_places = self.unwritten, self.write_places
         copy.version, copy.watches, copy.shared_between_roles = self.version, self.watches, self.shared_between_roles
         return copy
 
@@ -104,7 +107,10 @@ class Storage:
         view: Array = self.data[key]
         if orient is not None:
             view = orient(view)
-        claimed = self._claim(frame, key, orient, mask, view) if self.writer is not None else None
+        claimed = None
+        if self.writer is not None:
+            claimed = self._claim(frame, key, orient, mask, view)
+            self._note_unpublished(frame, any(isinstance(part, slice) for part in key))
         if mask is None:
             view[...] = value
         else:
@@ -138,10 +144,11 @@ class Storage:
         self.version = next(_versions)
         if self.writer is not None:
             owner = self.writer[index]
-            foreign = (owner != 0) & (owner != frame.block.number + 1)
+            foreign = _foreign(owner, frame)
             old = self.data[index] if foreign.any() else None
             self.writer[index] = frame.block.number + 1
             self.data[index] = value
+            self._note_unpublished(frame, index[0].size > 1 if index else False)
             if old is not None:
                 changed = foreign & ~same_values(old, self.data[index])
                 if changed.any():
@@ -159,15 +166,22 @@ class Storage:
         if self.watches:
             self._show(frame, site)
 
+    def _note_unpublished(self, frame: Frame, shares: bool) -> None:
+        """Remember that threads wrote global memory, unless each of them wrote the same element."""
+        frame.unpublished = frame.unpublished or (shares and frame.active_threads() > 1)
+
     def touch_atomically(self, frame: Frame, index: tuple[Array, ...]) -> None:
         """Note an atomic access: atomics never race with each other, and order the blocks that meet at an element."""
         if self.writer is None:
             return
         self.writer[index] = 0
         block = frame.block
+        block.has_flags = True
+        # What one thread says of a block holds for what all its threads wrote before they last met.
+        published = not frame.unpublished or frame.active_threads() == frame.threads.size
         for flat in np.ravel_multi_index(index, self.data.shape)[:4].tolist():
             block.met |= self.atomic_history.get(flat, 0)
-            self.atomic_history[flat] = block.met | 1 << block.number
+            self.atomic_history[flat] = block.met | (1 << block.number if published else 0)
 
     def element(self, key: Key, orient: Orient | None, lane: tuple[int, ...]) -> tuple[int, ...]:
         """Which element of the buffer a lane of ``orient(data[key])`` is."""
@@ -200,7 +214,10 @@ class Storage:
         frame.report(
             "uninitialised-read",
             site,
-            lambda: f"{self._place(index)} is read before anything writes it",
+            lambda: (
+                f"{self._place(index)} is read before anything writes it{site.mend and f' ({site.mend})'}"
+                f"{self.writers(site) or ('' if self.write_places else '; the kernel never writes it')}"
+            ),
             self.name,
             index,
         )
@@ -253,7 +270,8 @@ class Storage:
             "block-race",
             site,
             lambda: (
-                f"{self._place(index)} is read here and written by block number {owner} with nothing that orders the two"
+                f"{self._place(index)} is read here and written by {frame.block.name_of(owner)} "
+                f"with nothing that orders the two{_UNPUBLISHED if frame.block.has_flags else ''}{self.writers(site)}"
             ),
             self.name,
             index,
@@ -270,7 +288,7 @@ class Storage:
         mine = frame.block.number + 1
         found = None
         if owner.any():
-            foreign = (owner != 0) & (owner != mine)
+            foreign = _foreign(owner, frame)
             if mask is not None:
                 foreign = foreign & mask
             if foreign.any():
@@ -304,10 +322,23 @@ class Storage:
         frame.report(
             "block-race",
             site,
-            lambda: f"{self._place(index)} is written here with another value than block number {owner - 1} wrote",
+            lambda: (
+                f"{self._place(index)} is written here with another value than {frame.block.name_of(owner - 1)} wrote"
+            ),
             self.name,
             index,
         )
+
+    def writers(self, reader: Site | None) -> str:
+        """Where the kernel writes this buffer, for the end of a message: what is read too early is written there."""
+        places = [place for place in self.write_places if place is not None]
+        if not places or len(places) < len(self.write_places):
+            return ""
+        if reader is not None and reader.place is not None and set(places) == {reader.place}:
+            return "; only this statement writes it: it has to be cleared or filled first"
+        others = [str(place) for place in dict.fromkeys(places) if reader is None or place != reader.place]
+        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        return f"; it is written at {shown}" if shown else ""
 
     def _place(self, index: Sequence[int]) -> str:
         return f"{self.name}[{', '.join(str(part) for part in index)}] ({self.scope})"
@@ -322,6 +353,10 @@ class Storage:
         for watch in self.watches:
             if self.written is None or self.written[watch.index]:
                 watch.show(frame, site, self.data[watch.index])
+
+
+#: Why an atomic operation may order less than it seems to.
+_UNPUBLISHED = " (a flag set by one thread covers what the others wrote only if they met at a barrier in between)"
 
 
 def _foreign(owner: Array, frame: Frame) -> Array:

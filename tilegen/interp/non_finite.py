@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
 Operand = tuple[str, Any]
+Element = Callable[[tuple[int, ...], tuple[int, ...]], Sequence[int]]
 
 
 def all_finite(value: Any) -> bool:
@@ -45,7 +46,7 @@ def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Calla
 
     def visit(part: Any) -> None:
         kind = type(part).__name__
-        if kind == "BufferLoad" and "float" in str(part.dtype):
+        if kind in ("BufferLoad", "Var", "SizeVar") and "float" in str(part.dtype):
             loads.append(part)
         if (kind == "FloatImm" and not np.isfinite(part.value)) or (kind == "Call" and part.op.name == "tl.infinity"):
             infinite.append(part)
@@ -54,6 +55,7 @@ def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Calla
     if value.const is not None:
         return None
     operands: list[tuple[str, Code]] | None = None
+    indices: list[Code] = []
 
     def check(frame: Frame, result: Any) -> None:
         nonlocal operands
@@ -62,18 +64,33 @@ def store_check(compiler: Compiler, node: Any, value: Code, site: Site) -> Calla
             return
         if operands is None:
             operands = [(render(load), compiler.expression(load, site)) for load in loads]
+            indices.extend(compiler.expression(index, site) for index in node.indices)
         block.diagnostics = False  # the operands have been read, and checked, already
         values = [(text, code.run(frame)) for text, code in operands]
+        places = [np.asarray(code.run(frame)) for code in indices]
         block.diagnostics = True
-        note_event(frame, site, np.asarray(result), values, str(node.buffer.name), not infinite)
+
+        def element(lane: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
+            return [int(np.broadcast_to(place, shape)[lane]) for place in places]
+
+        note_event(frame, site, np.asarray(result), values, str(node.buffer.name), element, not infinite)
 
     return check
 
 
 def note_event(
-    frame: Frame, site: Site, result: Array, operands: Sequence[Operand], buffer: str, infinities: bool = True
+    frame: Frame,
+    site: Site,
+    result: Array,
+    operands: Sequence[Operand],
+    buffer: str,
+    element: Element | None = None,
+    infinities: bool = True,
 ) -> None:
-    """Keep the block's first NaN and first infinity that ``operands`` (broadcast against ``result``) do not explain."""
+    """Keep the block's first NaN and first infinity that ``operands`` (broadcast against ``result``) do not explain.
+
+    ``element`` gives the element of the buffer that a lane of the broadcast shape stands for.
+    """
     shape = np.broadcast_shapes(result.shape, *(np.shape(value) for _, value in operands))
     if frame.mask is not None:
         shape = np.broadcast_shapes(shape, frame.mask.shape)
@@ -86,10 +103,11 @@ def note_event(
         born_infinite &= np.isfinite(value)
     for kind, born in (("NaN", born_nan), ("Inf", born_infinite if infinities else None)):
         if born is not None and kind not in frame.block.non_finite and born.any():
-            lane = np.unravel_index(int(np.argmax(born)), shape)
+            lane = tuple(int(part) for part in np.unravel_index(int(np.argmax(born)), shape))
             given = ", ".join(f"{text} = {value[lane]!s}" for text, value in values)
-            place = ", ".join(str(int(part)) for part, extent in zip(lane, shape, strict=True) if extent > 1)
-            message = f"{buffer} becomes {full[lane]!s} at lane ({place})" + (f", from {given}" if given else "")
+            place = [int(part) for part in lane] if element is None else element(lane, shape)
+            where = f"{buffer}[{', '.join(str(part) for part in place)}]"
+            message = f"{where} becomes {full[lane]!s}" + (f", from {given}" if given else "")
             narrow = kind == "Inf" and result.dtype.itemsize < 4
             name = "infinity" if kind == "Inf" and not narrow else "non-finite"
             finding = frame.finding(name, site, message, buffer)

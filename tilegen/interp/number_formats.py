@@ -210,10 +210,15 @@ def wrap_integer(value: Any, dtype: str) -> Any:
 
 def out_of_integer_range(value: Any, dtype: str) -> bool:
     """Whether a float has no counterpart in an integer dtype, so that converting it is undefined in C."""
+    return bool(np.any(outside_of_integer_range(value, dtype)))
+
+
+def outside_of_integer_range(value: Any, dtype: str) -> Array:
+    """Which floats have no counterpart in an integer dtype."""
     low, high = integer_range(dtype)
     with np.errstate(all="ignore"):
         wide = np.asarray(value, dtype=np.float64)
-        return bool(np.any(~((wide > float(low) - 1.0) & (wide < float(high) + 1.0))))
+        return np.asarray(~((wide > float(low) - 1.0) & (wide < float(high) + 1.0)))
 
 
 def convert(value: Any, source: str, target: str) -> Any:

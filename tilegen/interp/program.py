@@ -100,6 +100,7 @@ def compile_program(function: Any) -> Program:
     compiler = Compiler(_lane_axes(function.body) + has_vectors(function.body), guarded, synchronises, private)
     parameters = tuple(_parameter(compiler, function, variable) for variable in function.params)
     dimensions = _dimensions(compiler, parameters)
+    compiler.fixed_variables = len(compiler.variable_names)
     used = tuple(name for name, slot in dimensions.items() if slot in _slots(compiler, function.body))
     workspaces: list[BufferPlan] = []
     steps = _host_steps(compiler, function.body, workspaces)

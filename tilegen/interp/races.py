@@ -30,12 +30,20 @@ if TYPE_CHECKING:
 
 Clock = dict[Any, int]
 WARP = 32
-#: Agents other than roles, by the first part of their name.
+#: Agents other than roles, by the first part of their name, and what waits for each.
 _ASYNCHRONOUS = {
     "copy": "a bulk copy",
+    "store": "a bulk store",
+    "group": "an asynchronous copy (cp.async)",
     "product": "a warp-group product",
     "tensor": "a product into tensor memory",
-    "group": "an asynchronous copy (cp.async)",
+}
+_WAITS = {
+    "copy": "a wait for its barrier",
+    "store": "tma_store_wait",
+    "group": "ptx_wait_group",
+    "product": "wait_wgmma",
+    "tensor": "a wait for its barrier",
 }
 
 
@@ -62,6 +70,8 @@ class AccessLog:
     accesses: dict[int, dict[Any, Access]] = field(default_factory=dict)
     agents: int = 0
     tensor_products: int = 0
+    #: How far each asynchronous agent is known to be complete by somebody.
+    completed: Clock = field(default_factory=dict)
 
     def start(self, frame: Frame) -> None:
         """Give the first frame of a block its agent."""
@@ -72,10 +82,12 @@ class AccessLog:
         child.agent = self._new_agent()
         child.clock = {**parent.clock, child.agent: 1}
         child.issued, child.waited = parent.issued, parent.waited
+        child.stores = dict(parent.stores)
 
     def join(self, parent: Frame, child: Frame, one_role: bool = False) -> None:
         """Roles meet: what each did is behind the others only where the compiler sees to it, or if they are one role."""
         parent.issued, parent.waited = max(parent.issued, child.issued), max(parent.waited, child.waited)
+        parent.stores |= child.stores
         if self.compiler_synchronises or one_role:
             merged = self.merged(parent.clock, child.clock)
             assert merged is not None
@@ -91,13 +103,17 @@ class AccessLog:
 
     def synchronise_role(self, frame: Frame) -> None:
         """All threads of a role have met: an elected thread now knows what the others did."""
-        frame.synced = {agent: frame.clock.get(agent, 0) for agent in (frame.agent, ("product", frame.agent))}
+        frame.clock.update(frame.drained)
+        frame.synced = {agent: frame.clock.get(agent, 0) for agent in self._own(frame)}
 
     def _elected_clock(self, frame: Frame) -> Clock:
         if self.compiler_synchronises or frame.threads.size <= WARP:
             return frame.clock
-        own = (frame.agent, ("product", frame.agent))
-        return {**frame.clock, **{agent: frame.synced.get(agent, 0) for agent in own}}
+        return {**frame.clock, **{agent: frame.synced.get(agent, 0) for agent in self._own(frame)}}
+
+    def _own(self, frame: Frame) -> tuple[Any, ...]:
+        """The agents of a role: its threads and what they started."""
+        return (frame.agent, ("product", frame.agent))
 
     def merged(self, left: Clock | None, right: Clock | None) -> Clock | None:
         if left is None or right is None:
@@ -114,6 +130,8 @@ class AccessLog:
             for agent, time in clock.items():
                 if time > frame.clock.get(agent, 0):
                     frame.clock[agent] = time
+                    if isinstance(agent, tuple):
+                        self.completed[agent] = max(time, self.completed.get(agent, 0))
 
     def issue_product(self, frame: Frame) -> None:
         """A warp-group product starts: its reads of shared tiles last until it is waited for."""
@@ -145,7 +163,7 @@ class AccessLog:
 
     def wait_for_groups(self, frame: Frame, allowed: int) -> None:
         """``cp.async.wait_group``: all but the last ``allowed`` groups are complete."""
-        complete = frame.committed[: len(frame.committed) - allowed]
+        complete = frame.committed[: max(0, len(frame.committed) - allowed)]
         if complete:
             frame.clock[("group", frame.agent)] = complete[-1]
 
@@ -160,6 +178,32 @@ class AccessLog:
         time = barrier.copies[number] = barrier.copies[number] + 1
         frame.acting = (*agent, time)
         return {**self._elected_clock(frame), agent: time}
+
+    def issue_store(self, frame: Frame) -> None:
+        """A bulk store starts: it reads its tile until it is waited for."""
+        number = frame.stores[frame.agent] = frame.stores.get(frame.agent, 0) + 1
+        frame.acting = ("store", frame.agent, number)
+
+    def wait_for_stores(self, frame: Frame, allowed: int) -> None:
+        """All but the last ``allowed`` stores have read their tiles: the role's own count first, then those before it.
+
+        The thread that issued them knows it; where the kernel places its barriers, the others at the role's next one.
+        """
+        known = frame.clock if self.compiler_synchronises or frame.threads.size <= WARP else frame.drained
+        for agent in sorted(frame.stores, key=lambda agent: agent != frame.agent):
+            issued = frame.stores[agent]
+            done = max(issued - allowed, frame.clock.get(("store", agent), 0))
+            allowed = max(0, allowed - issued)
+            known["store", agent] = self.completed["store", agent] = done
+
+    def end(self, frame: Frame) -> None:
+        """The block ends: the copy engine may no longer use its shared memory."""
+        for accesses in self.accesses.values():
+            for access in accesses.values():
+                agent = access.agent
+                if isinstance(agent, tuple) and agent[0] in ("copy", "store"):
+                    if self.completed.get(agent, 0) < access.time:
+                        self._report_left(frame, access)
 
     def read(self, frame: Frame, site: Site, storage: Storage, key: Any) -> None:
         self._access(frame, site, storage, key, writes=False)
@@ -202,16 +246,30 @@ class AccessLog:
         verb, other = ("written" if new.writes else "read"), ("writes" if old.writes else "reads")
         place = f"{new.storage.name}[{', '.join(str(part) for part in index)}]"
         if isinstance(old.agent, tuple):
-            who = _ASYNCHRONOUS[old.agent[0]]
-            message = f"{place} is {verb} while {who} that {other} it may still be in flight: `{old.site.operation}`"
+            message = (
+                f"{place} is {verb} while {_ASYNCHRONOUS[old.agent[0]]} that {other} it may still be in flight: "
+                f"`{old.site.operation}`{_at(old.site)}; {_WAITS[old.agent[0]]} comes first"
+            )
         else:
             elected = isinstance(new.agent, tuple) and new.agent[0] == "copy"
             also = " (one thread issues the copy, the others may not be done)" if elected else ""
             message = (
                 f"{place} is {verb} by {new.threads}{also} with no barrier after {old.threads}, "
-                f"which {other} it in `{old.site.operation}`"
+                f"which {other} it in `{old.site.operation}`{_at(old.site)}"
             )
         frame.report(kind, new.site, message, new.storage.name, index)
+
+    def _report_left(self, frame: Frame, access: Access) -> None:
+        verb = "write" if access.writes else "read"
+        message = (
+            f"the block ends while {_ASYNCHRONOUS[access.agent[0]]} may still {verb} {access.storage.name}: "
+            f"nothing waits for it ({_WAITS[access.agent[0]]})"
+        )
+        frame.report("in-flight", access.site, message, access.storage.name)
+
+
+def _at(site: Site) -> str:
+    return f" at {site.place}" if site.place is not None else ""
 
 
 def _in_different_statements(left: tuple[int, ...], right: tuple[int, ...]) -> bool:

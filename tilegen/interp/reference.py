@@ -77,15 +77,17 @@ def _as_float64(value: Any) -> Array:
         raise InvalidKernelError(f"the reference gives {value!r:.60}, which is no array of numbers") from error
 
 
-def call_reference(function: Any, inputs: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Any]:
-    """Call a reference with the inputs as torch tensors, by name where its parameters have those names, else in order.
+def call_reference(function: Any, given: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Any]:
+    """Call a reference with what a kernel reads as torch tensors: by name where its parameters have those names, else in order.
+
+    In order it is given the buffers that are only read, or all that are read if every one of them is written too.
 
     It returns one tensor, a sequence in the order of the outputs, or a dict by name.
     """
     name = getattr(function, "__name__", type(function).__name__)
     if not callable(function):
         raise InvalidKernelError(f"the reference is no function but a {name}")
-    result = _call(function, name, {key: to_torch(array) for key, array in inputs.items()})
+    result = _call(function, name, given, [key for key in given if key not in outputs] or list(given))
     if isinstance(result, Mapping):
         if not result or not set(result) <= set(outputs):
             raise InvalidKernelError(
@@ -98,14 +100,15 @@ def call_reference(function: Any, inputs: Mapping[str, Array], outputs: Sequence
     return dict(zip(outputs, values, strict=True))
 
 
-def _call(function: Any, name: str, tensors: Mapping[str, Any]) -> Any:
+def _call(function: Any, name: str, given: Mapping[str, Array], in_order: Sequence[str]) -> Any:
     try:
         parameters = inspect.signature(function).parameters
-        by_name = set(parameters) <= set(tensors)
+        by_name = set(parameters) <= set(given)
     except (TypeError, ValueError):  # a function of an extension, which has no signature
         by_name = False
+    tensors = {key: to_torch(given[key]) for key in (parameters if by_name else in_order)}
     try:
-        return function(**{key: tensors[key] for key in parameters}) if by_name else function(*tensors.values())
+        return function(**tensors) if by_name else function(*tensors.values())
     except (Exception, SystemExit) as error:
         raise InvalidKernelError(
             f"the reference {name}, called with {', '.join(tensors)}, raised {type(error).__name__}: {str(error).strip()}"

@@ -6,6 +6,7 @@ that leaves a shared or fragment tile is a finding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -170,6 +171,18 @@ class Region:
         storage.write(frame, self.site, key, np.asarray(join(before, value)))
         if storage.writer is not None:
             storage.writer[key] = 0
+
+    def element(self, frame: Frame) -> Callable[[tuple[int, ...], tuple[int, ...]], list[int]]:
+        """Which element of the buffer a lane of an array of the region's size is."""
+        starts, extents = self.starts(frame), self.shape(frame)
+
+        def find(lane: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
+            if math.prod(shape) != math.prod(extents):
+                return [int(part) for part in lane]
+            inside = np.unravel_index(int(np.ravel_multi_index(lane, shape)), extents)
+            return [start + int(part) for start, part in zip(starts, inside, strict=True)]
+
+        return find
 
     def _inner(self, frame: Frame, key: Key, extents: Sequence[int]) -> tuple[slice, ...]:
         """Where the part inside the buffer lies within the region."""

@@ -20,6 +20,7 @@ class Watch:
     index: tuple[int, ...]
     print_line: Callable[[str], None]
     last: bytes | None = None
+    shown: str = ""
 
     def check(self, name: str, shape: tuple[int, ...]) -> None:
         """Raise ``InvalidKernelError`` if the buffer has no such element."""
@@ -34,7 +35,11 @@ class Watch:
         place = ", ".join(str(part) for part in self.index)
         where = "".join(f", {name} = {number}" for name, number in site.loop_values(frame.environment).items())
         threads = f", threads {int(frame.threads[0])} to {int(frame.threads[-1])}" if frame.task is not None else ""
-        shown = str(value).replace("\n", " ")
+        shown, before = str(value).replace("\n", " "), self.shown
+        self.shown = shown
         self.print_line(
-            f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}  by `{site.operation}`"
+            f"block {frame.block.coordinates}{where}{threads}: {self.buffer}[{place}] = {shown}"
+            + (f" (was {before})" if before else "")
+            + f"  by `{site.operation}`"
+            + (f" at {site.place}" if site.place is not None else "")
         )
