@@ -161,7 +161,7 @@ def page(judged: list[Judged]) -> str:
         "One mistake at a time in the source of right kernels of the tests, at most 32 in each "
         "(`python -m tests.interp.mutation --write docs/truth/faults.md`). *Found*: at least one diagnostic. *Refused*: "
         "TileLang or the interpreter says that it is no kernel. *Numbers only*: no diagnostic, and the outputs differ, which "
-        "is for a reference to find. *No effect*: nothing is found, and the outputs are those of the right kernel within 8 ulp.",
+        "is for a reference to find. *No effect*: nothing is found, and the outputs are right within 8 ulp.",
         "",
         f"**{len(judged)} mistakes in {len({entry.subject for entry in judged})} kernels: "
         + ", ".join(f"{total[outcome]} {outcome}" for outcome in OUTCOMES)

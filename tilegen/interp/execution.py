@@ -23,6 +23,7 @@ from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.inferred_layouts import partial_layout_findings
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
+from tilegen.interp.linear_algebra import one_thread
 from tilegen.interp.loading import to_prim_func
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, is_float
@@ -93,7 +94,7 @@ def run(
     if seed < 0:
         raise InvalidKernelError(f"the seed is {seed}; it may not be negative")
     options = Options(jobs, diagnostics, seed, block, watches, print_line)
-    with np.errstate(all="ignore"):
+    with one_thread(), np.errstate(all="ignore"):
         return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)
 
 
@@ -120,7 +121,11 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
     if options.diagnostics and options.block is None and not findings.has("deadlock"):
         _check_outputs(outputs, findings, events)
     return Result(
-        {argument.parameter.name: host.memory[argument.parameter.slot].data for argument in outputs},
+        {
+            argument.parameter.name: host.memory[argument.parameter.slot].data
+            for argument in outputs
+            if not argument.in_place
+        },
         findings.collected(),
         dims,
         {argument.parameter.name: argument.storage.data for argument in bound if argument not in outputs},
@@ -246,7 +251,7 @@ class Launch:
 
     def _is_independent(self, kernel: Kernel) -> bool:
         """Whether blocks may run in any order in several processes: none reads what another may write."""
-        if kernel.synchronises_grid:
+        if kernel.synchronises_grid or self.program.compiler.follows_pointers:
             return False
         plans = (plan for plan in self.program.compiler.plans if plan.scope == "global" and plan.root is None)
         return not any(kernel.number in plan.written_in and kernel.number in plan.read_in for plan in plans)

@@ -42,6 +42,14 @@ NOTES = frozenset({"stages", "extents", "unused-output", "implicit-zero", "infin
 class UnsupportedError(Exception):
     """An operation that the interpreter does not model; the message names it and where it stands."""
 
+    placed = False
+
+    def stands_at(self, place: Place | None) -> None:
+        """Begin the message with the line of source, where it is known; the innermost statement is the first to do so."""
+        if place is not None and not self.placed:
+            self.args = (f"{place}: {self}",)
+            self.placed = True
+
 
 class InvalidKernelError(Exception):
     """A kernel or an argument that cannot be run at all."""
@@ -53,11 +61,15 @@ class StoppedBlockError(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed."""
+    """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed.
+
+    ``mend`` is what to do where the operation reads memory that nothing has written.
+    """
 
     node: Any = field(compare=False)
     loops: tuple[tuple[str, int], ...] = ()
     place: Place | None = None
+    mend: str = ""
 
     @property
     def operation(self) -> str:

@@ -8,7 +8,7 @@ rounded once for each call; the hardware rounds inside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
 WARP, WARP_GROUP = 32, 128
-_GEMM_HINTS = frozenset({"wg_wait", "k_pack", "tl.ws_op_id", "use_2cta"})
+_GEMM_HINTS = frozenset({"wg_wait", "k_pack", "tl.ws_op_id", "use_2cta", "is_tcgen05"})
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,10 @@ def compile_product(compiler: Compiler, call: Any, site: Site) -> Product:
     check_annotations(call, _GEMM_HINTS, site)
     if int(call.annotations.get("use_2cta", 0)):
         raise UnsupportedError(f"two-block products are not modelled: `{site.operation}`")
-    a, b, c = (compile_region(compiler, call.args[position], site) for position in range(3))
+    a, b = (compile_region(compiler, call.args[position], site) for position in range(2))
+    c = compile_region(
+        compiler, call.args[2], replace(site, mend="a product adds to it: T.clear it, or clear_accum=True")
+    )
     compiler.note_write(c.plan)
     transpose_a, transpose_b = (bool(int(call.args[position].value)) for position in (3, 4))
     return Product(a, b, c, transpose_a, transpose_b, compiler.expression(call.args[9], site), site)

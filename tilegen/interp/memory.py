@@ -215,7 +215,7 @@ class Storage:
             "uninitialised-read",
             site,
             lambda: (
-                f"{self._place(index)} is read before anything writes it"
+                f"{self._place(index)} is read before anything writes it{site.mend and f' ({site.mend})'}"
                 f"{self.writers(site) or ('' if self.write_places else '; the kernel never writes it')}"
             ),
             self.name,

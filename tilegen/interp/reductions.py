@@ -7,6 +7,7 @@ A reduction accumulates in the dtype of its destination, as TileLang's does; the
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,7 +89,9 @@ def reduce_axis(tile: Array, kind: str, dtype: str, axis: int, propagate_nan: bo
 @operation("tl.tileop.reduce")
 def _reduce(compiler: Compiler, call: Any, site: Site) -> Step:
     check_annotations(call, _REDUCE_HINTS, site)
-    source, target = compile_region(compiler, call.args[0], site), compile_region(compiler, call.args[1], site)
+    source = compile_region(compiler, call.args[0], site)
+    goes_on = replace(site, mend="with clear=False a reduction goes on from it: fill it, or leave clear=True")
+    target = compile_region(compiler, call.args[1], goes_on)
     compiler.note_write(target.plan)
     kind, dim, clear = str(call.args[2].value), int(call.args[3].value), bool(int(call.args[4].value))
     propagate = bool(int(call.annotations.get("nan_propagate", 0)))

@@ -22,6 +22,7 @@ from tilegen.interp.lanes import Code
 from tilegen.interp.local_memory import LocalStorage, LocalView
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array
+from tilegen.interp.places import Place, place_of
 from tilegen.interp.steps import Signal, Step, compile_statement, leave, sequence_of
 from tilegen.interp.structure import is_cooperative, is_role_branch, only_thread_indices
 
@@ -67,8 +68,10 @@ def compile_body(compiler: Compiler, node: Any) -> Step:
 def compile_sequence(compiler: Compiler, nodes: list[Any]) -> Step:
     """The steps of a sequence, with the branches between roles gathered into groups."""
     steps: list[Step] = []
+    places: list[Place | None] = []
     position = 0
     while position < len(nodes):
+        places.append(place_of(nodes[position], None))
         if not is_role_branch(compiler, nodes[position]):
             steps.append(compile_statement(compiler, nodes[position]))
             position += 1
@@ -76,7 +79,7 @@ def compile_sequence(compiler: Compiler, nodes: list[Any]) -> Step:
         end = _group_end(compiler, nodes, position)
         steps.append(compile_group(compiler, nodes[position:end]))
         position = end
-    return sequence_of(steps)
+    return sequence_of(steps, places)
 
 
 def _group_end(compiler: Compiler, nodes: list[Any], start: int) -> int:
@@ -106,7 +109,7 @@ def compile_group(compiler: Compiler, nodes: list[Any]) -> Step:
                 condition = compiler.expression(node.condition, compiler.site(node.condition)) if branch else None
             parts.append(Part(compile_statement(compiler, node), condition))
     compiler.is_concurrent = True
-    together = sequence_of([part.step for part in parts])
+    together = sequence_of([part.step for part in parts], [place_of(node, None) for node in nodes])
     reasons = barriers_between(nodes) if compiler.synchronises else [None] * len(nodes)
     meetings = [
         None if reason is None else Meeting(compiler.site(getattr(node, "condition", node)), reason)

@@ -16,6 +16,7 @@ from tilegen.interp.findings import Site, UnsupportedError, render
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar, combine_masks
 from tilegen.interp.number_formats import Array
+from tilegen.interp.places import Place
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -71,16 +72,18 @@ def compile_statement(compiler: Compiler, node: Any) -> Step:
         return handler(compiler, node)
 
 
-def sequence_of(steps: list[Step]) -> Step:
-    """Steps one after the other, until one gives a signal."""
-    if len(steps) == 1:
-        return steps[0]
+def sequence_of(steps: list[Step], places: list[Place | None]) -> Step:
+    """Steps one after the other, until one gives a signal. What one refuses begins with its line of source."""
 
     def run(frame: Frame) -> Signal | None:
-        for step in steps:
-            signal = step(frame)
-            if signal is not None:
-                return signal
+        try:
+            for step in steps:
+                signal = step(frame)
+                if signal is not None:
+                    return signal
+        except UnsupportedError as error:
+            error.stands_at(places[steps.index(step)])
+            raise
         return None
 
     return run
