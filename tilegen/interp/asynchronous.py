@@ -12,7 +12,7 @@ from tilegen.interp.copies import compile_copy
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import constant
-from tilegen.interp.matmul import compile_product
+from tilegen.interp.matmul import WARP_GROUP, check_whole_groups, compile_product
 from tilegen.interp.steps import Signal, Step, nothing, operation
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _warp_group_product(compiler: Compiler, call: Any, site: Site) -> Step:
     compiler.is_concurrent = True
 
     def run(frame: Frame) -> Signal | None:
+        check_whole_groups(frame, site, WARP_GROUP)
         log = frame.block.access_log
         if log is None:
             product.run(frame)
