@@ -78,3 +78,15 @@ def test_registers_indexed_by_a_parallel_loop_are_refused_as_tilelang_does():
 
     with pytest.raises(InvalidKernelError, match=r"indexes own \(local\).* by i of a T\.Parallel.*alloc_fragment"):
         run(main, {})
+
+
+def test_a_grid_of_no_blocks_is_refused_as_cuda_does():
+    n = T.dynamic("n")
+
+    @T.prim_func
+    def main(B: T.Tensor((n,), "float32")):
+        with T.Kernel(n, threads=32) as b:
+            B[b] = 1.0
+
+    with pytest.raises(InvalidKernelError, match=r"the grid of main is \(0,\): CUDA launches no grid of 0 blocks"):
+        run(main, {"B": np.zeros(0, np.float32)})

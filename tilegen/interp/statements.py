@@ -53,6 +53,11 @@ _LOWERING_ANNOTATIONS = frozenset(
     }
 )
 
+_REFUSED_ANNOTATIONS = {
+    "cluster_dims": "clusters of blocks are not modelled: the kernel asks for one with cluster_dims",
+    "code_block_source": "a kernel given as CUDA source (T.CUDASourceCodeKernel) is not modelled",
+}
+
 
 @statement("SeqStmt")
 def _sequence(compiler: Compiler, node: Any) -> Step:
@@ -87,7 +92,8 @@ def _block(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(f"the body of block {block.name_hint}")
     for name in block.annotations:
         if str(name) not in _LOWERING_ANNOTATIONS:
-            raise UnsupportedError(f"the block annotation {name} is not modelled")
+            what = _REFUSED_ANNOTATIONS.get(str(name), f"the block annotation {name} is not modelled")
+            raise UnsupportedError(what)
     plans = [compiler.declare(buffer, site) for buffer in block.alloc_buffers]
     read_block_annotations(compiler, block)
     body = compile_body(compiler, block.body)
