@@ -7,6 +7,9 @@ SETUP := $(VENV)/.installed
 # What pytest makes of the test modules is kept for the next lot of tests.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The tests take every processor by processes: threads within them would only wait for each other.
+test sweep nightly: export OMP_NUM_THREADS := 1
+
 .PHONY: build check lowered test sweep nightly lint clean
 
 build: $(SETUP)  ## Check, render and verify every spec, and write generated/.

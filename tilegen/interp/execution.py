@@ -23,6 +23,7 @@ from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.inferred_layouts import partial_layout_findings
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.layouts import layout_findings
+from tilegen.interp.linear_algebra import one_thread
 from tilegen.interp.loading import to_prim_func
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, is_float
@@ -93,7 +94,7 @@ def run(
     if seed < 0:
         raise InvalidKernelError(f"the seed is {seed}; it may not be negative")
     options = Options(jobs, diagnostics, seed, block, watches, print_line)
-    with np.errstate(all="ignore"):
+    with one_thread(), np.errstate(all="ignore"):
         return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)
 
 
