@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tilelang.language as T
 
+from tilegen.interp import UnsupportedError, run
+
 
 def histogram(n, bins):
     @T.prim_func
@@ -164,3 +166,26 @@ def test_atomic_or_load_and_store(clean):
 def test_atomics_on_shared_memory(clean, rng):
     a = rng.integers(0, 16, 256).astype(np.int32)
     assert np.array_equal(clean(shared_counts(), {"A": a}), np.bincount(a, minlength=16))
+
+
+def registers_added(differ=False):
+    @T.prim_func
+    def main(A: T.Tensor((4,), "float32"), B: T.Tensor((4,), "float32")):
+        with T.Kernel(3, threads=64) as _:
+            own = T.alloc_local((4,), "float32")
+            for i in T.serial(4):
+                own[i] = A[i] + (T.get_thread_binding() if differ else 0)
+            T.atomic_add(B, own)
+
+    return main
+
+
+def test_registers_that_all_threads_agree_on_are_added_once_for_each_block(clean, normal):
+    a = normal(4)
+    b = np.zeros(4, np.float32)
+    assert np.allclose(clean(registers_added(), {"A": a, "B": b}), 3 * a, atol=1e-6)
+
+
+def test_registers_that_differ_are_refused_as_operands_of_a_tile_atomic(normal):
+    with pytest.raises(UnsupportedError, match="the threads hold different values of own"):
+        run(registers_added(differ=True), {"A": normal(4), "B": np.zeros(4, np.float32)})

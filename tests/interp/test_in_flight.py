@@ -166,3 +166,28 @@ def test_a_slice_of_other_extents_than_its_tile_is_noted(normal):
     (found,) = run(main, {"A": normal(64, 32)}).findings
     assert (found.kind, found.severity) == ("extents", "note")
     assert "the slice of A has the extents (15, 32), and (16, 32) are copied" in found.message
+
+
+def multiplied_by_a_role(threads):
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), "float16"), W: T.Tensor((32, 64), "float16"), B: T.Tensor((64, 64), "float32")):
+        with T.Kernel(1, threads=256) as _:
+            a = T.alloc_shared((64, 32), "float16")
+            w = T.alloc_shared((32, 64), "float16")
+            acc = T.alloc_fragment((64, 64), "float32")
+            tx = T.get_thread_binding()
+            T.copy(A, a)
+            T.copy(W, w)
+            if tx < threads:
+                T.wgmma_gemm(a, w, acc, clear_accum=True)
+                T.wait_wgmma(0)
+                T.copy(acc, B)
+
+    return main
+
+
+@pytest.mark.parametrize(("threads", "kinds"), [(128, set()), (129, {"partial-warp"}), (96, {"partial-warp"})])
+def test_a_product_takes_whole_warp_groups(threads, kinds):
+    found = run(multiplied_by_a_role(threads), {"A": (64, 32), "W": (32, 64)}).errors
+    assert {finding.kind for finding in found} == kinds
+    assert all("whole warp groups of 128 threads" in finding.message for finding in found)

@@ -362,3 +362,24 @@ def test_a_loop_may_be_bound_to_the_threads(clean):
 def test_a_loop_bound_to_another_number_of_threads_is_refused():
     with pytest.raises(UnsupportedError, match=r"T.thread_binding\(32, threadIdx.x\)` is no number of a thread"):
         run(bound_loop(32), {})
+
+
+def shuffles_of_tvm():
+    @T.prim_func
+    def main(A: T.Tensor((64,), "int32"), B: T.Tensor((3, 64), "int32")):
+        with T.Kernel(1, threads=64) as _:
+            tx = T.get_thread_binding()
+            B[0, tx] = T.tvm_warp_shuffle_up(0xFFFFFFFF, A[tx], 1, 32, 32)
+            B[1, tx] = T.tvm_warp_shuffle_down(0xFFFFFFFF, A[tx], 2, 32, 32)
+            B[2, tx] = T.tvm_warp_shuffle(0xFFFFFFFF, A[tx], (tx ^ 3) % 32, 32, 32)
+
+    return main
+
+
+def test_shuffles_in_tvms_form_stay_within_their_warp(clean, rng):
+    a = rng.integers(0, 100, 64).astype(np.int32)
+    warps = a.reshape(2, 32)
+    up = np.concatenate([warps[:, :1], warps[:, :-1]], axis=1)
+    down = np.concatenate([warps[:, 2:], warps[:, -2:]], axis=1)
+    expected = np.stack([part.reshape(64) for part in (up, down, warps[:, np.arange(32) ^ 3])])
+    assert np.array_equal(clean(shuffles_of_tvm(), {"A": a}), expected)

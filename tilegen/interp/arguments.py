@@ -15,17 +15,19 @@ from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, is_float, is_narrow_float, is_packed, round_to, storage_dtype, unpack
+from tilegen.interp.pointers import array_at
 from tilegen.interp.program import VARIABLES, Parameter, Program
 from tilegen.interp.structure import variables_of
 
 
 @dataclass
 class Bound:
-    """A buffer argument after binding: its storage, and whether the caller gave its contents."""
+    """A buffer argument after binding: its storage, whether the caller gave its contents, or its address (``in_place``)."""
 
     parameter: Parameter
     storage: Storage
     given: bool
+    in_place: bool = False
 
 
 def bind(
@@ -39,6 +41,7 @@ def bind(
     dims: dict[str, int] = {}
     arrays: dict[str, Array] = {}
     shapes: dict[str, tuple[int, ...]] = {}
+    addresses: dict[str, int] = {}
     for parameter in program.parameters:
         if parameter.plan is None:
             if parameter.name in inputs:
@@ -49,6 +52,8 @@ def bind(
             if value is None:
                 if parameter.plan.read_in or parameter.plan.written_in:
                     raise InvalidKernelError(f"{parameter.name} is None, and the kernel uses it")
+            elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                addresses[parameter.name] = value
             elif isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
                 shapes[parameter.name] = tuple(value)
             else:
@@ -63,6 +68,12 @@ def bind(
                 raise InvalidKernelError(f"the scalar argument {parameter.name} ({parameter.dtype}) has no value")
             continue
         _check_shape(parameter, shapes.get(parameter.name), frame)
+        if parameter.name in addresses:
+            program.compiler.follows_pointers = True
+            storage = _at_address(parameter, addresses[parameter.name], frame)
+            bound.append(Bound(parameter, storage, True, in_place=True))
+            frame.memory[parameter.slot] = storage
+            continue
         try:
             storage = _storage(parameter, arrays.get(parameter.name), frame, generator, diagnostics)
         except (MemoryError, ValueError) as error:  # numpy's, for an array that is too large
@@ -237,6 +248,14 @@ def _storage(
     if plan.written_in or plan.views or not symbolic:
         array = np.array(array, order="C", copy=bool(plan.written_in) or not array.flags.c_contiguous)
     return Storage(plan.name, plan.dtype, "global", array)
+
+
+def _at_address(parameter: Parameter, address: int, frame: Frame) -> Storage:
+    """The memory of this process at an address, read and written where it lies."""
+    plan = parameter.plan
+    assert plan is not None
+    array = array_at(address, _extents(parameter, frame), plan.dtype, plan.name, bool(plan.written_in))
+    return Storage(plan.name, plan.dtype, "global", array, safe_value=plan.safe_value)
 
 
 def _check_no_overlap(parameter: Parameter, shape: tuple[int, ...], frame: Frame) -> None:

@@ -12,8 +12,8 @@ from tilegen.interp.copies import compile_copy
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import constant
-from tilegen.interp.matmul import compile_product
-from tilegen.interp.steps import Signal, Step, operation
+from tilegen.interp.matmul import WARP_GROUP, check_whole_groups, compile_product
+from tilegen.interp.steps import Signal, Step, nothing, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
@@ -67,6 +67,7 @@ def _warp_group_product(compiler: Compiler, call: Any, site: Site) -> Step:
     compiler.is_concurrent = True
 
     def run(frame: Frame) -> Signal | None:
+        check_whole_groups(frame, site, WARP_GROUP)
         log = frame.block.access_log
         if log is None:
             product.run(frame)
@@ -77,6 +78,44 @@ def _warp_group_product(compiler: Compiler, call: Any, site: Site) -> Step:
         product.c.storage(frame).accumulated_by = frame.issued
         if product.a.plan.scope == "local.fragment":
             product.a.storage(frame).read_by = frame.issued
+        return None
+
+    return run
+
+
+@operation("tl.tileop.tcgen05_gemm")
+def _tensor_memory_product(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A product into tensor memory that one thread issues; its barrier, if it names one, hears when it is complete."""
+    product = compile_product(compiler, call, site)
+    named = type(call.args[10]).__name__ != "IntImm"
+    arrive = _arrival(compiler, call.args[10], site) if named else nothing
+    compiler.is_concurrent = True
+
+    def run(frame: Frame) -> Signal | None:
+        if frame.block.access_log is not None:
+            frame.block.access_log.issue_tensor_product(frame)
+        product.run(frame)
+        frame.acting = None
+        return arrive(frame)
+
+    return run
+
+
+@operation("tl.tcgen05_mma_arrive")
+def _tensor_memory_products_arrive(compiler: Compiler, call: Any, site: Site) -> Step:
+    """A barrier hears when all products into tensor memory issued so far are complete."""
+    return _arrival(compiler, call.args[0], site)
+
+
+def _arrival(compiler: Compiler, barrier: Any, site: Site) -> Step:
+    barrier_of = compile_barrier(compiler, barrier, site)
+
+    def run(frame: Frame) -> Signal | None:
+        bars, number = barrier_of(frame)
+        log = frame.block.access_log
+        if log is not None:
+            bars.arriving[number] = log.tensor_products_arrive(frame, bars.arriving[number])
+        bars.arrive(frame, site, number, 1)
         return None
 
     return run

@@ -15,14 +15,15 @@ from tilegen.interp.expressions import element_access, intrinsic
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import Code, as_scalar
-from tilegen.interp.memory import Storage
+from tilegen.interp.memory import Storage, same_values
 from tilegen.interp.number_formats import Array, convert, is_float, round_to, to_float32, wrap_integer
-from tilegen.interp.regions import compile_region
+from tilegen.interp.regions import Region, compile_region
 from tilegen.interp.steps import Signal, Step, operation
 
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
+LOCAL_SCOPES = ("local", "local.var")
 Combine = Callable[[Any, Any], Any]
 
 
@@ -169,6 +170,22 @@ def _first_load(node: Any) -> Any:
     return node
 
 
+def agreed_registers(frame: Frame, region: Region, site: Site) -> Array:
+    """A region of per-thread memory where all threads hold the same: TileLang takes each element from some thread."""
+    storage = frame.memory[region.plan.slot]
+    axes = storage.axes
+    key = tuple(
+        slice(start, start + extent) for start, extent in zip(region.starts(frame), region.shape(frame), strict=True)
+    )
+    data, written = (part[(slice(None),) * axes + key] for part in (storage.data, storage.written))
+    first: Array = data[(0,) * axes]
+    if not written.all() or not same_values(np.broadcast_to(first, data.shape), data).all():
+        raise UnsupportedError(
+            f"the threads hold different values of {region.plan.name} in `{site.operation}`: which it takes is not modelled"
+        )
+    return first
+
+
 @operation("tl.tileop.atomicadd", "tl.tileop.atomicmax", "tl.tileop.atomicmin")
 def _region_update(compiler: Compiler, call: Any, site: Site) -> Step:
     target = compile_region(compiler, call.args[1], site)
@@ -183,7 +200,10 @@ def _region_update(compiler: Compiler, call: Any, site: Site) -> Step:
     def run(frame: Frame) -> Signal | None:
         shape = target.shape(frame)
         if source is not None:
-            contribution = convert(source.read(frame), source.dtype, target.dtype).reshape(shape)
+            tile = (
+                source.read(frame) if source.plan.scope not in LOCAL_SCOPES else agreed_registers(frame, source, site)
+            )
+            contribution = convert(tile, source.dtype, target.dtype).reshape(shape)
         else:
             assert value is not None
             contribution = np.broadcast_to(convert(value.run(frame), value.dtype, target.dtype), shape)

@@ -21,6 +21,7 @@ from tilegen.interp.steps import Signal, Step, operation
 from tilegen.interp.thread_order import new_epoch
 
 if TYPE_CHECKING:
+    from tilegen.interp.buffer_plan import BufferPlan
     from tilegen.interp.compiler import Compiler
 
 
@@ -186,12 +187,18 @@ class GridBarrier:
 
 def compile_barrier(compiler: Compiler, node: Any, site: Site) -> Callable[[Frame], tuple[BarrierArray, int]]:
     """The barrier that an argument names: ``bars[i]``, in a region or an access pointer or plain."""
-    while type(node).__name__ == "Call":
-        node = node.args[0]
-    if type(node).__name__ != "BufferLoad":
+    place = node
+    plan: BufferPlan | None = None
+    number_of: Any = None
+    while type(place).__name__ == "Call" and place.args and place.op.name != "tirx.tvm_access_ptr":
+        place = place.args[0]
+    if type(place).__name__ == "BufferLoad":
+        plan, number_of = compiler.buffer(place.buffer, site), place.indices[0]
+    elif type(place).__name__ == "Call" and len(place.args) > 2:
+        plan, number_of = compiler.root_of(place.args[1]), place.args[2]
+    if plan is None or plan.scope not in compiler.barrier_scopes:
         raise UnsupportedError(f"`{render(node)}` in `{site.operation}` names no barrier")
-    plan = compiler.buffer(node.buffer, site)
-    index = compiler.index_expression(node.indices[0], site)
+    index = compiler.index_expression(number_of, site)
 
     def run(frame: Frame) -> tuple[BarrierArray, int]:
         barrier = frame.memory[plan.slot]

@@ -20,7 +20,7 @@ from tilegen.interp.local_memory import LocalStorage
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import lanes, storage_dtype
 from tilegen.interp.places import Place, place_of
-from tilegen.interp.structure import walk
+from tilegen.interp.structure import variables_of, walk
 from tilegen.interp.vectors import VectorOfLocals
 
 LOCAL_SCOPES = ("local", "local.var")
@@ -59,6 +59,7 @@ class Compiler:
         self.extent_slots: dict[int, int] = {}
         self._variables: dict[int, int] = {}
         self._constants: dict[int, int] = {}
+        self._generator: int | None = None
         self._lanes: dict[int, tuple[int, Affine]] = {}
         self._buffers: dict[int, BufferPlan] = {}
         self._roots: dict[int, BufferPlan] = {}
@@ -79,7 +80,12 @@ class Compiler:
         self._kinds: list[bool] = []
         self._kept: list[Any] = []
         self._inlined: dict[int, Any] = {}
+        self._pointers: dict[int, list[BufferPlan]] = {}
+        #: Whether memory is named by its address: it is then written in place, by this process alone.
+        self.follows_pointers = False
         self._stands_for: Any = None
+
+    barrier_scopes = BARRIER_SCOPES
 
     def site(self, node: Any) -> Site:
         return Site(node if self._stands_for is None else self._stands_for, tuple(self._loops), self._place)
@@ -128,6 +134,12 @@ class Compiler:
         if value not in self._constants:
             self._constants[value] = self.new_slot(str(value))
         return self._constants[value]
+
+    def generator_slot(self) -> int:
+        """The slot of the random number generator that each thread has."""
+        if self._generator is None:
+            self._generator = self.new_slot("the random number generator")
+        return self._generator
 
     def initial_environment(self) -> list[Any]:
         """What every slot holds before anything runs: nothing, but for constants."""
@@ -326,6 +338,10 @@ class Compiler:
         if key in self._buffers:
             return self._buffers[key]
         root = self._roots.get(identity(buffer.data))
+        if root is None and identity(buffer.data) in self._pointers:
+            plan = self._buffers[key] = self._plan(buffer, site)
+            self._pointers[identity(buffer.data)].append(plan)
+            return plan
         if root is None:
             raise UnsupportedError(
                 f"the buffer {buffer.name} in `{site.operation}` is neither a parameter nor allocated"
@@ -344,6 +360,12 @@ class Compiler:
     def scope_of(self, buffer: Any) -> str:
         """The scope of a buffer; a fragment that every thread has for itself counts as ``local``."""
         return "local" if identity(buffer.data) in self._private else str(buffer.scope())
+
+    def declare_pointer(self, variable: Any) -> list[BufferPlan]:
+        """Let buffers be declared at an address that a variable holds; the list grows as code that names them is compiled."""
+        self._kept.append(variable)
+        self.follows_pointers = True
+        return self._pointers.setdefault(identity(variable), [])
 
     def root_of(self, data: Any) -> BufferPlan | None:
         """The plan of the memory behind a data variable."""
@@ -369,7 +391,19 @@ class Compiler:
     def element(self, buffer: Any, indices: Sequence[Any], site: Site, write: bool = False) -> ElementAccess:
         """The access ``buffer[indices]``."""
         plan = self.buffer(buffer, site)
+        if plan.scope in LOCAL_SCOPES:
+            self._check_not_by_iteration(plan, indices, site)
         return self.access(plan, [self.index_expression(index, site) for index in indices], site, write)
+
+    def _check_not_by_iteration(self, plan: BufferPlan, indices: Sequence[Any], site: Site) -> None:
+        """Refuse per-thread memory that is indexed by the iterations of a T.Parallel, as TileLang does."""
+        for variable in (part for index in indices for part in variables_of(index)):
+            axis = self._lanes.get(identity(variable), (0, None))[0]
+            if axis and axis <= len(self._kinds) and self._kinds[axis - 1]:
+                raise InvalidKernelError(
+                    f"`{site.operation}` indexes {plan.name} ({plan.scope}), one for each thread, by {variable} of "
+                    "a T.Parallel; TileLang refuses that: loop with T.serial, or take T.alloc_fragment"
+                )
 
     def access(self, plan: BufferPlan, indices: Sequence[Code], site: Site, write: bool = False) -> ElementAccess:
         """The access ``plan[indices]`` of indices that are compiled already."""

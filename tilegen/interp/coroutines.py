@@ -121,7 +121,7 @@ def _wait_outside(parent: Frame, tasks: list[Task]) -> None:
     if parent.task is not None:
         parent.task.wait(lambda: any(task.ready() for task in waiting), site, lambda: _waits(waiting))
         return
-    parent.stop("deadlock", site, "no role can go on: " + _waits(waiting))
+    waiting[0].frame.stop("deadlock", site, "no role can go on: " + _waits(waiting))
 
 
 def _waits(tasks: list[Task]) -> str:
@@ -130,6 +130,10 @@ def _waits(tasks: list[Task]) -> str:
         threads = task.frame.threads
         what = task.waits_for() if task.waits_for is not None else "nothing"
         block = f"block {task.frame.block.coordinates}, " if task.frame.block.grid is not None else ""
-        place = f" at {task.site.place}" if task.site is not None and task.site.place is not None else ""
+        place = ""
+        if task.site is not None:
+            place = f" at {task.site.place}" if task.site.place is not None else ""
+            loops = [f"{name} = {value}" for name, value in task.site.loop_values(task.frame.environment).items()]
+            place += f" ({', '.join(loops)})" if loops else ""
         parts.append(f"{block}threads {int(threads.min())} to {int(threads.max())} wait for {what}{place}")
     return "; ".join(parts)

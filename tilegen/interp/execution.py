@@ -121,7 +121,11 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
     if options.diagnostics and options.block is None and not findings.has("deadlock"):
         _check_outputs(outputs, findings, events)
     return Result(
-        {argument.parameter.name: host.memory[argument.parameter.slot].data for argument in outputs},
+        {
+            argument.parameter.name: host.memory[argument.parameter.slot].data
+            for argument in outputs
+            if not argument.in_place
+        },
         findings.collected(),
         dims,
         {argument.parameter.name: argument.storage.data for argument in bound if argument not in outputs},
@@ -247,7 +251,7 @@ class Launch:
 
     def _is_independent(self, kernel: Kernel) -> bool:
         """Whether blocks may run in any order in several processes: none reads what another may write."""
-        if kernel.synchronises_grid:
+        if kernel.synchronises_grid or self.program.compiler.follows_pointers:
             return False
         plans = (plan for plan in self.program.compiler.plans if plan.scope == "global" and plan.root is None)
         return not any(kernel.number in plan.written_in and kernel.number in plan.read_in for plan in plans)

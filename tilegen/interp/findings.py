@@ -27,6 +27,7 @@ KINDS: dict[str, str] = {
     "implicit-zero": "a T.alloc_var is read before anything writes it: TileLang starts it at 0",
     "unwritten-output": "an element of an output is never written",
     "unused-output": "nothing of a buffer that the kernel may write is written in this run",
+    "partial-warp": "a matrix product is carried out by a part of a warp, or of a warp group",
     "divergent-value": "a value that differs from thread to thread is used where one value is needed",
     "failed-assert": "T.device_assert does not hold",
     "division-by-zero": "an integer is divided by zero",

@@ -47,6 +47,10 @@ def blocks_of(name: str, extents: Sequence[Any], wanted: Coordinates | None) -> 
     for axis, extent in enumerate(grid):
         if not isinstance(extent, int) or extent < 0:
             raise InvalidKernelError(f"the grid of {name} is {grid}")
+        if extent == 0:
+            raise InvalidKernelError(
+                f"the grid of {name} is {grid}: CUDA launches no grid of 0 blocks; do not call it where there is nothing to do"
+            )
         if extent > LIMITS[axis]:
             raise InvalidKernelError(f"the grid of {name} is {grid}; axis {'xyz'[axis]} may have {LIMITS[axis]} blocks")
     if wanted is None:

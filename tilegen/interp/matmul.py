@@ -25,7 +25,8 @@ from tilegen.interp.steps import Signal, Step, operation
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
-_GEMM_HINTS = frozenset({"wg_wait", "k_pack", "tl.ws_op_id", "use_2cta"})
+WARP, WARP_GROUP = 32, 128
+_GEMM_HINTS = frozenset({"wg_wait", "k_pack", "tl.ws_op_id", "use_2cta", "is_tcgen05"})
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,29 @@ def compile_product(compiler: Compiler, call: Any, site: Site) -> Product:
     return Product(a, b, c, transpose_a, transpose_b, compiler.expression(call.args[9], site), site)
 
 
+def check_whole_groups(frame: Frame, site: Site, size: int) -> None:
+    """Report a product in a role that holds a part of a warp (``size`` 32) or warp group (128): its threads act together."""
+    threads = frame.threads
+    if threads.size == frame.block.threads:
+        return
+    first = threads[::size]
+    whole = threads.size % size == 0 and not (first % size).any()
+    if not whole or not np.array_equal(threads.reshape(-1, size), first[:, None] + np.arange(size)):
+        name = "warp group" if size == WARP_GROUP else "warp"
+        frame.report(
+            "partial-warp",
+            site,
+            f"threads {int(threads[0])} to {int(threads[-1])} carry out this product, {threads.size} of them: "
+            f"it takes whole {name}s of {size} threads",
+        )
+
+
 @operation("tl.tileop.gemm")
 def _gemm(compiler: Compiler, call: Any, site: Site) -> Step:
     product = compile_product(compiler, call, site)
 
     def run(frame: Frame) -> Signal | None:
+        check_whole_groups(frame, site, WARP)
         log = frame.block.access_log
         if log is not None and frame.issued > frame.waited:
             # On a target with warp-group products this one is waited for, and with it all before.

@@ -36,12 +36,14 @@ _ASYNCHRONOUS = {
     "store": "a bulk store",
     "group": "an asynchronous copy (cp.async)",
     "product": "a warp-group product",
+    "tensor": "a product into tensor memory",
 }
 _WAITS = {
     "copy": "a wait for its barrier",
     "store": "tma_store_wait",
     "group": "ptx_wait_group",
     "product": "wait_wgmma",
+    "tensor": "a wait for its barrier",
 }
 
 
@@ -67,6 +69,7 @@ class AccessLog:
     compiler_synchronises: bool
     accesses: dict[int, dict[Any, Access]] = field(default_factory=dict)
     agents: int = 0
+    tensor_products: int = 0
     #: How far each asynchronous agent is known to be complete by somebody.
     completed: Clock = field(default_factory=dict)
 
@@ -139,6 +142,15 @@ class AccessLog:
         """``wait_wgmma(allowed)``: all but the last ``allowed`` products are complete."""
         frame.waited = max(frame.waited, frame.issued - allowed)
         frame.clock[("product", frame.agent)] = frame.waited
+
+    def issue_tensor_product(self, frame: Frame) -> None:
+        """A product into tensor memory starts, after those issued before: its accesses last until a barrier hears of it."""
+        self.tensor_products += 1
+        frame.acting = ("tensor", self.tensor_products)
+
+    def tensor_products_arrive(self, frame: Frame, clock: Clock | None) -> Clock | None:
+        """What a barrier learns that the products issued so far arrive at: that they are complete."""
+        return self.merged(clock, {**self._elected_clock(frame), ("tensor",): self.tensor_products})
 
     def issue_group_copy(self, frame: Frame) -> None:
         """A ``cp.async`` starts: its write lasts until its group is waited for, or a barrier that it arrives at opens."""

@@ -13,6 +13,7 @@ from tilegen.interp.lanes import Code, own
 from tilegen.interp.layouts import compile_layout
 from tilegen.interp.non_finite import store_check
 from tilegen.interp.number_formats import is_float
+from tilegen.interp.pointers import bind_pointer, is_pointer_binding
 from tilegen.interp.reducers import plain_update
 from tilegen.interp.roles import compile_body, compile_sequence
 from tilegen.interp.steps import OPERATIONS, Signal, Step, branch, leave, nothing, operation, statement
@@ -52,6 +53,11 @@ _LOWERING_ANNOTATIONS = frozenset(
     }
 )
 
+_REFUSED_ANNOTATIONS = {
+    "cluster_dims": "clusters of blocks are not modelled: the kernel asks for one with cluster_dims",
+    "code_block_source": "a kernel given as CUDA source (T.CUDASourceCodeKernel) is not modelled",
+}
+
 
 @statement("SeqStmt")
 def _sequence(compiler: Compiler, node: Any) -> Step:
@@ -61,6 +67,8 @@ def _sequence(compiler: Compiler, node: Any) -> Step:
 @statement("Bind")
 def _bind(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(node)
+    if is_pointer_binding(node):
+        return bind_pointer(compiler, node)
     if compiler.uses_unknown_variable(node.value) or is_slice(node.value):
         # A name for a part of a tile (`part = tile[0:64, 0:32]`) is no value, and only tile operations use it.
         # So does T.Persistent, which binds its indices ahead of the loop that they depend on; TileLang inlines such bindings.
@@ -84,7 +92,8 @@ def _block(compiler: Compiler, node: Any) -> Step:
     site = compiler.site(f"the body of block {block.name_hint}")
     for name in block.annotations:
         if str(name) not in _LOWERING_ANNOTATIONS:
-            raise UnsupportedError(f"the block annotation {name} is not modelled")
+            what = _REFUSED_ANNOTATIONS.get(str(name), f"the block annotation {name} is not modelled")
+            raise UnsupportedError(what)
     plans = [compiler.declare(buffer, site) for buffer in block.alloc_buffers]
     read_block_annotations(compiler, block)
     body = compile_body(compiler, block.body)

@@ -29,6 +29,9 @@ THREAD_VALUES = (
     "tl.shfl_xor_sync",
     "tl.shfl_up_sync",
     "tl.shfl_down_sync",
+    "tirx.tvm_warp_shuffle",
+    "tirx.tvm_warp_shuffle_up",
+    "tirx.tvm_warp_shuffle_down",
     "tl.match_any_sync",
     "tl.match_all_sync",
 )

@@ -200,9 +200,13 @@ def _source_lane(kind: str, lane: Array, offset: Array, width: int) -> Array:
     return source
 
 
-@intrinsic("tl.shfl_sync", "tl.shfl_xor_sync", "tl.shfl_up_sync", "tl.shfl_down_sync")
+@intrinsic(
+    *("tl.shfl_sync", "tl.shfl_xor_sync", "tl.shfl_up_sync", "tl.shfl_down_sync"),
+    *("tirx.tvm_warp_shuffle", "tirx.tvm_warp_shuffle_up", "tirx.tvm_warp_shuffle_down"),
+)
 def _shuffle(compiler: Compiler, node: Any, site: Site) -> Code:
-    kind = node.op.name.removeprefix("tl.shfl_").removesuffix("sync").rstrip("_")
+    """``shuffle(mask, value, lane or distance, width)``; TVM's own form has the width of a warp besides."""
+    kind = node.op.name.removeprefix("tl.shfl_").removeprefix("tirx.tvm_warp_shuffle").removesuffix("sync").strip("_")
     value, offset, width = (compiler.expression(argument, site) for argument in node.args[1:4])
     axes = compiler.axes
 
