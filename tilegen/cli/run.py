@@ -143,6 +143,7 @@ def command(
     try:
         given = {name: _input_value(text) for name, text in inputs.items()}
         function = to_prim_func(load_object(kernel), given, {name: _literal(text) for name, text in arguments.items()})
+        _refuse_addresses(function, given)
         result = run(
             function,
             given,
@@ -166,6 +167,18 @@ def command(
         _save(save, result)
     if result.errors or not all(comparison.passes for comparison in comparisons):
         raise SystemExit(1)
+
+
+def _refuse_addresses(function: Any, given: Mapping[str, Any]) -> None:
+    """A number is a scalar or a dimension here, and never the address of a buffer."""
+    from tilegen.interp.findings import InvalidKernelError
+
+    for buffer in function.buffer_map.values():
+        value = given.get(str(buffer.name))
+        if isinstance(value, (int, float)):
+            raise InvalidKernelError(
+                f"{buffer.name} is a buffer of {buffer.dtype}, and {value} is a number; a shape is {value}x or {value}x64"
+            )
 
 
 def _literal(text: str) -> Any:
