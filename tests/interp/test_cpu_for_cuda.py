@@ -24,6 +24,9 @@ WAYS = {
     "to(device)": lambda: torch.ones(2).to("cuda"),
     "to(device, dtype)": lambda: torch.ones(2, dtype=torch.float16).to("cuda", torch.float32),
     "to(device=)": lambda: torch.ones(2).to(device=torch.device("cuda", 0)),
+    "to(number)": lambda: torch.ones(2).to(0),
+    "device=number": lambda: torch.ones(2, device=0),
+    "device(number)": lambda: torch.ones(2).to(torch.device(0)),
     "pinned": lambda: torch.ones(2, pin_memory=True).to("cuda", non_blocking=True),
     "pin_memory()": lambda: torch.ones(2).pin_memory().cuda(),
     "like": lambda: torch.ones_like(torch.empty(2), device="cuda"),
@@ -47,6 +50,13 @@ def test_a_cuda_tensor_lives_on_the_cpu(on_cpu, name):
 def test_generators_of_a_cuda_device_are_those_of_the_cpu(on_cpu):
     generator = torch.Generator(device="cuda").manual_seed(1)
     assert torch.randn(3, device="cuda", generator=generator).device.type == "cpu"
+
+
+def test_random_numbers_may_be_forked_on_cuda_devices(on_cpu):
+    torch.manual_seed(1)
+    with torch.random.fork_rng(devices=[0]):
+        inside = torch.rand(1)
+    assert torch.equal(torch.rand(1), inside)
 
 
 def test_torch_describes_the_chip(on_cpu):

@@ -75,5 +75,5 @@ def test_blocks_that_write_one_tensor_behind_a_pointer_race(normal):
 
 
 def test_an_address_that_is_no_memory_is_refused():
-    with pytest.raises(InvalidKernelError, match=r"0x10 of A.* is no memory of this process"):
-        run(doubled(), {"A": 16, "B": 16, "rows": 8})
+    with pytest.raises(InvalidKernelError, match=r"0x10000 of A.* is no memory of this process"):
+        run(doubled(), {"A": 1 << 16, "B": 1 << 16, "rows": 8})

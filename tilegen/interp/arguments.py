@@ -15,7 +15,7 @@ from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar
 from tilegen.interp.memory import Storage
 from tilegen.interp.number_formats import Array, is_float, is_narrow_float, is_packed, round_to, storage_dtype, unpack
-from tilegen.interp.pointers import array_at
+from tilegen.interp.pointers import LOWEST_ADDRESS, array_at
 from tilegen.interp.program import VARIABLES, Parameter, Program
 from tilegen.interp.structure import variables_of
 
@@ -52,7 +52,7 @@ def bind(
             if value is None:
                 if parameter.plan.read_in or parameter.plan.written_in:
                     raise InvalidKernelError(f"{parameter.name} is None, and the kernel uses it")
-            elif isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            elif isinstance(value, int) and value >= LOWEST_ADDRESS:
                 addresses[parameter.name] = value
             elif isinstance(value, (tuple, list)) and all(isinstance(extent, int) for extent in value):
                 shapes[parameter.name] = tuple(value)

@@ -40,6 +40,10 @@ def cpu_for_cuda(chip: Target) -> Iterator[None]:
         }.items():
             changes.enter_context(mock.patch.object(torch.cuda, name, value))
         changes.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        fork = torch.random.fork_rng
+        changes.enter_context(
+            mock.patch.object(torch.random, "fork_rng", lambda devices=None, **named: fork(devices=(), **named))
+        )
         changes.enter_context(_OnCPU())
         yield
 
@@ -62,8 +66,18 @@ class _OnCPU(TorchFunctionMode):
             return arguments[0]
         if name == "pin_memory":
             return arguments[0]
+        place = 0 if function is torch.device else 1 if name == "to" else len(arguments)
+        if place < len(arguments) and _is_number(arguments[place]):
+            arguments = (*arguments[:place], "cpu", *arguments[place + 1 :])
         others = {key: _on_cpu(value) for key, value in (named or {}).items() if key != "pin_memory"}
+        if _is_number(others.get("device")):
+            others["device"] = "cpu"
         return function(*(_on_cpu(argument) for argument in arguments), **others)
+
+
+def _is_number(device: Any) -> bool:
+    """Whether a device is given by its number alone: the CUDA device of that number."""
+    return isinstance(device, int) and not isinstance(device, bool)
 
 
 def _on_cpu(value: Any) -> Any:

@@ -24,6 +24,8 @@ from tilegen.interp.steps import Signal, Step
 if TYPE_CHECKING:
     from tilegen.interp.compiler import Compiler
 
+#: A system maps nothing below: a smaller number is no address.
+LOWEST_ADDRESS = 1 << 16
 _MAPS = Path("/proc/self/maps")
 
 
