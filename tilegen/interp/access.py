@@ -235,6 +235,8 @@ class ElementAccess:
         """The numpy index of the element in every lane's copy, after giving the lanes their own copies where needed."""
         indices = [as_scalar(code.run(frame)) for code in self.indices]
         for position, (index, extent) in enumerate(zip(indices, storage.shape, strict=True)):
+            if type(index) is int and 0 <= index < extent:
+                continue
             outside = (np.asarray(index) < 0) | (np.asarray(index) >= extent)
             if frame.mask is not None and outside.any():
                 outside = outside & frame.mask
