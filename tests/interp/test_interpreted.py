@@ -94,6 +94,13 @@ def test_an_autotuned_function_takes_its_first_configuration():
         assert torch.equal(tuned(40)(torch.ones(40, dtype=torch.int32)), torch.full((40,), 32, dtype=torch.int32))
 
 
+@pytest.mark.parametrize("given", [(40, 8), {"N": 40, "block": 8}])
+def test_an_autotuned_function_keeps_what_its_caller_gives(given):
+    with interpreted():
+        kernel = tuned(**given) if isinstance(given, dict) else tuned(*given)
+        assert torch.equal(kernel(torch.ones(40, dtype=torch.int32)), torch.full((40,), 8, dtype=torch.int32))
+
+
 def test_a_profiler_compares_with_a_reference_and_measures_nothing():
     a, total = torch.randn(64), torch.zeros(1)
     with interpreted() as session:

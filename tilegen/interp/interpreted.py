@@ -110,9 +110,16 @@ class _Caches:
 
 
 def _first_configuration(function: Any, *arguments: Any, **named: Any) -> Any:
-    """An autotuned function with the first of its configurations, and nothing measured."""
+    """An autotuned function with the first of its configurations, and nothing measured.
+
+    Where the caller gives a value for any of what is tuned, TileLang tunes nothing: it is called as it stands.
+    """
     configurations = function.configs(*arguments, **named) if callable(function.configs) else function.configs
-    return function.jit_impl(*arguments, **named, __tune_params=dict(next(iter(configurations or ()), {})))
+    first = dict(next(iter(configurations or ()), {}))
+    given = function.jit_impl.signature.bind_partial(*arguments, **named).arguments
+    if any(name in given for name in first):
+        return function.jit_impl(*arguments, **named)
+    return function.jit_impl(*arguments, **named, __tune_params=first)
 
 
 def _run_once(profiler: Any, func: Callable[..., Any] | None = None, *_arguments: Any, **named: Any) -> float:
