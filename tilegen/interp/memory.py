@@ -335,7 +335,7 @@ class Storage:
         if not places or len(places) < len(self.write_places):
             return ""
         if reader is not None and reader.place is not None and set(places) == {reader.place}:
-            return "; only this statement writes it: it has to be cleared or filled first"
+            return "" if reader.mend else "; only this statement writes it: it has to be cleared or filled first"
         others = [str(place) for place in dict.fromkeys(places) if reader is None or place != reader.place]
         shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         return f"; it is written at {shown}" if shown else ""
