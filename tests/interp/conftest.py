@@ -56,5 +56,5 @@ def clean() -> Callable[..., Any]:
 def _on_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With ``--on-device``, every right run is repeated on the GPU and compared."""
     report = request.config.getoption("--on-device", default=None)
-    if report:
+    if report and request.node.get_closest_marker("cpu_only") is None:
         Recorder(Path(report), request.node.nodeid).install(monkeypatch)

@@ -83,6 +83,11 @@ class Recorder:
         if any(stride < 0 for argument in arguments for stride in argument.strides):
             self._note({"refused": "torch has no tensors of negative strides"})
             return
+        if any(
+            "float4" in argument.contents.dtype.name or "int4" in argument.contents.dtype.name for argument in arguments
+        ):
+            self._note({"refused": "elements of four bits are packed on the device"})
+            return
         try:
             outputs = run_on_device(function, arguments, result.dims)
         except Exception as error:

@@ -13,6 +13,8 @@ from tilegen.interp.interpreted import interpreted
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.cpu_only
+
 
 @tilelang.jit(out_idx=[-1])
 def doubled(N, block=64, fault=False):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.interp.mutants import mistakes, with_mistake, without_faults
 
+pytestmark = pytest.mark.cpu_only
 PAGE = Path(__file__).parents[2] / "docs" / "truth" / "faults.md"
 SOURCE = """
 def factory(fault=None):

@@ -6,6 +6,8 @@ import tilelang.language as T
 
 from tilegen.interp import InvalidKernelError, run
 
+pytestmark = pytest.mark.cpu_only
+
 
 def address(array):
     return array.__array_interface__["data"][0]
