@@ -67,6 +67,12 @@ def test_a_finding_is_printed_after_the_script_and_fails(interpret):
     assert "error[uninitialised-read]: other[0] (local.fragment) is read before anything writes it" in done.stdout
 
 
+def test_findings_of_an_allowed_kind_are_not_printed(interpret):
+    done = interpret(RIGHT, "--allow", "uninitialised-read", "--allow", "non-finite", "script.py", "--fault")
+    assert done.exit_code == 0
+    assert done.stdout.endswith(", nothing found\n")
+
+
 def test_what_a_script_raises_is_shown_from_its_own_lines_only(interpret):
     done = interpret("kernel = scaled(100, False)\nkernel(torch.ones(100), 3)\n", "script.py")
     assert done.exit_code == 2
@@ -125,6 +131,7 @@ def test_a_module_is_run_as_python_does(tmp_path):
         (["nothing.py"], "there is no file nothing.py (a module is run with -m)"),
         (["-m", "no_such_module_at_all"], "there is no module no_such_module_at_all"),
         (["--target", "sm_1", "script.py"], "unknown target 'sm_1'"),
+        (["--allow", "race", "script.py"], "there is no kind of finding 'race'; there are uninitialised-read, "),
         (["--target", "gfx942", "script.py"], "gfx942 is no CUDA chip"),
     ],
 )

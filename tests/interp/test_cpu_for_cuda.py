@@ -67,6 +67,25 @@ def test_torch_describes_the_chip(on_cpu):
         assert torch.cuda.current_device() == 0
 
 
+def test_streams_and_events_are_there_and_order_nothing(on_cpu):
+    from tilelang.carver.arch import driver
+
+    stream, first, last = (
+        torch.cuda.Stream(),
+        torch.cuda.Event(enable_timing=True),
+        torch.cuda.Event(enable_timing=True),
+    )
+    with torch.cuda.stream(stream):
+        first.record()
+        tensor = torch.ones(2, device="cuda")
+        last.record(stream)
+    torch.cuda.current_stream().wait_stream(stream)
+    last.synchronize()
+    assert first.elapsed_time(last) != first.elapsed_time(last)
+    assert torch.equal(tensor, torch.ones(2))
+    assert driver.get_num_sms() == target("sm_90a").part.sm_count
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_afterwards_there_is_no_device_again():
     from tilegen.interp.cpu_for_cuda import cpu_for_cuda

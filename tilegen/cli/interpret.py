@@ -33,9 +33,17 @@ if TYPE_CHECKING:
 @click.option(
     "--target", "chip", default="sm_90a", show_default=True, help="What torch.cuda describes where there is no GPU."
 )
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="KIND",
+    help="Say nothing of findings of this kind, unwritten-output for instance.",
+)
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(is_module: bool, jobs: int, chip: str, script: str, arguments: tuple[str, ...]) -> None:
+def command(
+    is_module: bool, jobs: int, chip: str, allow: tuple[str, ...], script: str, arguments: tuple[str, ...]
+) -> None:
     """Run a Python SCRIPT with every TileLang kernel in it interpreted, and say what is wrong with them.
 
     Nothing is compiled. Without a GPU, CUDA tensors live on the CPU. Autotuned kernels take their first configuration, and
@@ -55,9 +63,14 @@ def command(is_module: bool, jobs: int, chip: str, script: str, arguments: tuple
         raise click.UsageError(f"{chip} is no CUDA chip, and torch.cuda cannot describe it")
     if is_module and not _there_is_a_module(script):
         raise click.UsageError(f"there is no module {script}")
+    from tilegen.interp.findings import KINDS
+
+    for kind in allow:
+        if kind not in KINDS:
+            raise click.UsageError(f"there is no kind of finding {kind!r}; there are {', '.join(KINDS)}")
     from tilegen.interp.script import run_script
 
-    outcome = run_script(script, arguments, is_module=is_module, chip=described, jobs=jobs)
+    outcome = run_script(script, arguments, is_module=is_module, chip=described, jobs=jobs, allow=allow)
     if outcome.raised:
         click.echo(outcome.raised, err=True, nl=False)
     _print(outcome)

@@ -108,6 +108,12 @@ def _tolerance(ctx: click.Context, parameter: click.Parameter, value: float | No
     help="Largest error over the largest magnitude [8 ulp of the output].",
 )
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Save inputs and outputs as .npz.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="KIND",
+    help="Say nothing of findings of this kind, unwritten-output for instance.",
+)
 @click.option("--no-diagnostics", is_flag=True, help="Only compute.")
 @click.option("--format", "style", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
@@ -121,6 +127,7 @@ def command(
     reference: str | None,
     tolerance: float | None,
     save: Path | None,
+    allow: tuple[str, ...],
     no_diagnostics: bool,
     style: str,
 ) -> None:
@@ -154,6 +161,7 @@ def command(
             block=block,
             watches=watches,
             print_line=print_line,
+            allow=allow,
         )
         comparisons = _compare(reference, result, tolerance) if reference else []
     except (InvalidKernelError, UnsupportedError) as error:

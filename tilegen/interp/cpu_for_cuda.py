@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from tilelang.carver.arch import driver
 from torch.overrides import TorchFunctionMode
 
 from tilegen.targets import Target
@@ -18,8 +19,8 @@ from tilegen.targets import Target
 def cpu_for_cuda(chip: Target) -> Iterator[None]:
     """Inside, ``device="cuda"``, ``.cuda()`` and ``.to("cuda")`` give CPU tensors, and ``torch.cuda`` describes ``chip``.
 
-    ``torch.cuda.is_available()`` says what it said before, so that code with a path of its own for the CPU takes it. There are
-    no CUDA streams, events and graphs.
+    ``torch.cuda.is_available()`` says what it said before, so that code with a path of its own for the CPU takes it. Streams
+    and events are there and order nothing (everything is done in order); the time between events is NaN. There are no graphs.
     """
     digits = chip.arch.removeprefix("sm_").rstrip("a")
     major, minor = int(digits[:-1]), int(digits[-1])
@@ -37,6 +38,11 @@ def cpu_for_cuda(chip: Target) -> Iterator[None]:
             "get_device_capability": lambda *_: (major, minor),
             "get_device_properties": lambda *_: properties,
             "device": lambda _device: nullcontext(),
+            "Stream": _Stream,
+            "stream": lambda _stream: nullcontext(),
+            "current_stream": lambda *_: _Stream(),
+            "default_stream": lambda *_: _Stream(),
+            "Event": _Event,
         }.items():
             changes.enter_context(mock.patch.object(torch.cuda, name, value))
         changes.enter_context(mock.patch.object(torch, "Generator", _Generator))
@@ -44,8 +50,47 @@ def cpu_for_cuda(chip: Target) -> Iterator[None]:
         changes.enter_context(
             mock.patch.object(torch.random, "fork_rng", lambda devices=None, **named: fork(devices=(), **named))
         )
+        changes.enter_context(mock.patch.object(driver, "get_num_sms", return_value=chip.part.sm_count))
         changes.enter_context(_OnCPU())
         yield
+
+
+class _Stream:
+    """A stream on which everything has been done."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def wait_stream(self, _stream: Any) -> None: ...
+
+    def wait_event(self, _event: Any) -> None: ...
+
+    def record_event(self, event: Any = None) -> Any:
+        return event or _Event()
+
+    def query(self) -> bool:
+        return True
+
+
+class _Event:
+    """An event that has happened, at no time."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def record(self, _stream: Any = None) -> None: ...
+
+    def wait(self, _stream: Any = None) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, _later: Any) -> float:
+        return float("nan")
 
 
 class _Generator(torch.Generator):

@@ -6,7 +6,7 @@ import math
 import mmap
 import multiprocessing
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ import numpy as np
 from tilegen.interp.arguments import Bound, bind
 from tilegen.interp.barriers import Barriers, GridBarrier
 from tilegen.interp.coroutines import run_together
-from tilegen.interp.findings import Finding, Findings, InvalidKernelError, StoppedBlockError
+from tilegen.interp.findings import KINDS, Finding, Findings, InvalidKernelError, StoppedBlockError
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.inferred_layouts import partial_layout_findings
@@ -66,6 +66,7 @@ class Options:
     block: Coordinates | None = None
     watches: Sequence[tuple[str, tuple[int, ...]]] = ()
     print_line: Callable[[str], None] = print
+    allow: Collection[str] = ()
 
 
 def run(
@@ -78,6 +79,7 @@ def run(
     block: Coordinates | None = None,
     watches: Sequence[tuple[str, tuple[int, ...]]] = (),
     print_line: Callable[[str], None] = print,
+    allow: Collection[str] = (),
 ) -> Result:
     """Run a TileLang prim_func (or a ``tilelang.jit`` function whose arguments follow from ``inputs``) on the CPU.
 
@@ -87,13 +89,16 @@ def run(
 
     ``jobs`` processes share the blocks of each grid, unless it prints or its blocks depend on each other. ``block`` runs one
     block (x, y, z) only. ``watches`` lists elements, ``("acc", (5, 7))``, whose writes are printed in order. ``print_line``
-    takes these lines, and those of ``T.print``.
+    takes these lines, and those of ``T.print``. Findings of the kinds in ``allow`` (of ``KINDS``) are not reported.
 
     Raises ``InvalidKernelError`` for arguments that do not fit, ``UnsupportedError`` for an operation that is not modelled.
     """
     if seed < 0:
         raise InvalidKernelError(f"the seed is {seed}; it may not be negative")
-    options = Options(jobs, diagnostics, seed, block, watches, print_line)
+    for kind in allow:
+        if kind not in KINDS:
+            raise InvalidKernelError(f"there is no kind of finding {kind!r}; there are {', '.join(KINDS)}")
+    options = Options(jobs, diagnostics, seed, block, watches, print_line, allow)
     with one_thread(), np.errstate(all="ignore"):
         return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)
 
@@ -126,7 +131,7 @@ def execute(program: Program, inputs: Mapping[str, Any], options: Options) -> Re
             for argument in outputs
             if not argument.in_place
         },
-        findings.collected(),
+        [finding for finding in findings.collected() if finding.kind not in options.allow],
         dims,
         {argument.parameter.name: argument.storage.data for argument in bound if argument not in outputs},
         read,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,9 @@ class Outcome:
     raised: str = ""
 
 
-def run_script(name: str, arguments: Sequence[str], *, is_module: bool, chip: Target, jobs: int = 1) -> Outcome:
+def run_script(
+    name: str, arguments: Sequence[str], *, is_module: bool, chip: Target, jobs: int = 1, allow: Collection[str] = ()
+) -> Outcome:
     """Run the file (or the module) ``name`` as ``__main__``; ``chip`` is what ``torch.cuda`` describes if there is no GPU.
 
     Findings are collected, and stop nothing. Whatever the script raises ends it, and is given as text, from its own frames on.
@@ -42,7 +44,7 @@ def run_script(name: str, arguments: Sequence[str], *, is_module: bool, chip: Ta
     with ExitStack() as contexts:
         if not torch.cuda.is_available():
             contexts.enter_context(cpu_for_cuda(chip))
-        session = contexts.enter_context(interpreted(jobs=jobs, strict=False))
+        session = contexts.enter_context(interpreted(jobs=jobs, strict=False, allow=allow))
         try:
             if is_module:
                 runpy.run_module(name, run_name="__main__", alter_sys=True)
