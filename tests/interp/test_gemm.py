@@ -196,11 +196,12 @@ def test_each_operand_can_be_transposed(clean, normal, transpose_a, transpose_b)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2"])
-def test_long_sums_keep_float32_precision(clean, normal, dtype):
-    a, b = normal(64, 4096, dtype=dtype), normal(4096, 64, dtype=dtype)
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_long_sums_keep_float32_precision(clean, normal, dtype, transpose_b):
+    a, b = normal(64, 4096, dtype=dtype), normal(*((64, 4096) if transpose_b else (4096, 64)), dtype=dtype)
     left, right = (round_to_tf32(part) if dtype == "float32" else part for part in (a, b))
-    expected = left.astype(np.float64) @ right.astype(np.float64)
-    found = clean(product(64, 64, 4096, dtype, block=(64, 64, 64)), {"A": a, "B": b})
+    expected = left.astype(np.float64) @ (right.T if transpose_b else right).astype(np.float64)
+    found = clean(product(64, 64, 4096, dtype, transpose_b=transpose_b, block=(64, 64, 64)), {"A": a, "B": b})
     assert np.abs(found - expected).max() <= 2**-18 * np.abs(expected).max()
 
 
