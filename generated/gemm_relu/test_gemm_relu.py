@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from . import _golden, _runtime, kernel
+from . import _golden, _runtime, api, kernel
 from .api import _kernels, gemm_relu
 from .dispatch import explain_dispatch, gemm_relu_dispatch
 from .reference import random_inputs, reference
@@ -48,7 +48,7 @@ def test_the_rows_of_these_tests_take_every_schedule():
 
 @pytest.fixture(params=kernel.ARCHES)
 def on_cpu(request, monkeypatch):
-    _golden.interpret(monkeypatch, request.param)
+    _golden.interpret(monkeypatch, api, request.param)
 
 
 @pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])

@@ -92,8 +92,8 @@ _interpreted = {}
 """The kernels that the interpreter runs, by architecture and compile key."""
 
 
-def interpret(monkeypatch, arch):
-    """Until the end of the test, the kernel's functions take CPU tensors, and tilegen's interpreter runs the very prim_funcs
+def interpret(monkeypatch, api, arch):
+    """Until the end of the test, the functions of ``api`` take CPU tensors, and tilegen's interpreter runs the very prim_funcs
     that would be compiled for ``arch``. Skips, saying so, where tilegen is not installed.
     """
     import pytest
@@ -103,7 +103,7 @@ def interpret(monkeypatch, arch):
     )
     from tilegen.targets import target
 
-    from . import _compiled, _launching, _runtime
+    _compiled, _launching, _runtime = api._compiled, api._launching, api._runtime
 
     def get(self, **key):
         name = (arch, *sorted(key.items()))

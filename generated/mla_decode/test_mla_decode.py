@@ -11,7 +11,7 @@ import numpy
 import pytest
 import torch
 
-from . import _golden, kernel
+from . import _golden, api, kernel
 from .api import mla_decode, warm_up
 from .dispatch import explain_dispatch, mla_decode_dispatch
 from .reference import random_inputs, reference
@@ -67,7 +67,7 @@ def test_no_part_is_empty_and_no_key_is_left_out(num_split, S):
 
 @pytest.fixture(params=kernel.ARCHES)
 def on_cpu(request, monkeypatch):
-    _golden.interpret(monkeypatch, request.param)
+    _golden.interpret(monkeypatch, api, request.param)
 
 
 @pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])

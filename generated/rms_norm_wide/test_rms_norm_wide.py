@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from . import _golden, kernel
+from . import _golden, api, kernel
 from .api import rms_norm_wide, warm_up
 from .dispatch import explain_dispatch, rms_norm_wide_dispatch
 from .reference import random_inputs, reference, rounded
@@ -41,7 +41,7 @@ def test_the_reference_gives_the_golden_output(golden):
 
 @pytest.fixture(params=kernel.ARCHES)
 def on_cpu(request, monkeypatch):
-    _golden.interpret(monkeypatch, request.param)
+    _golden.interpret(monkeypatch, api, request.param)
 
 
 @pytest.mark.parametrize("golden", FACTS["outputs"], ids=lambda golden: golden["name"])

@@ -50,10 +50,11 @@ def on_cpu(rendered, monkeypatch):
     def go(kernel, arch):
         package = importlib.import_module(kernel)
         golden = importlib.import_module(f"{kernel}._golden")
-        golden.interpret(monkeypatch, arch)
+        api = importlib.import_module(f"{kernel}.api")
+        golden.interpret(monkeypatch, api, arch)
         return (
             package,
-            importlib.import_module(f"{kernel}.api"),
+            api,
             importlib.import_module(f"{kernel}.reference"),
             golden,
         )
