@@ -98,17 +98,18 @@ def interpret(monkeypatch, api, arch):
     """
     import pytest
 
-    interp = pytest.importorskip(
-        "tilegen.interp", reason="the numbers on the CPU need tilegen, whose interpreter gives them"
-    )
-    from tilegen.targets import target
+    try:
+        from tilegen.interp import InterpretedKernel
+        from tilegen.targets import target
+    except ImportError as error:
+        pytest.skip(f"the numbers on the CPU need tilegen, whose interpreter gives them ({error})")
 
     _compiled, _launching, _runtime = api._compiled, api._launching, api._runtime
 
     def get(self, **key):
         name = (arch, *sorted(key.items()))
         if name not in _interpreted:
-            _interpreted[name] = _compiled.Jitted(interp.InterpretedKernel(self.build(**key)))
+            _interpreted[name] = _compiled.Jitted(InterpretedKernel(self.build(**key)))
         return _interpreted[name]
 
     # A launch under capture takes fresh workspaces, and asks for no stream.
