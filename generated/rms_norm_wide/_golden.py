@@ -6,6 +6,7 @@ its interpreter gives the numbers of the kernel on the CPU.
 """
 
 import hashlib
+import importlib
 import json
 import re
 from pathlib import Path
@@ -99,8 +100,7 @@ def interpret(monkeypatch, api, arch):
     import pytest
 
     try:
-        from tilegen.interp import InterpretedKernel
-        from tilegen.targets import target
+        interp, targets = (importlib.import_module(f"tilegen.{name}") for name in ("interp", "targets"))
     except ImportError as error:
         pytest.skip(f"the numbers on the CPU need tilegen, whose interpreter gives them ({error})")
 
@@ -109,14 +109,14 @@ def interpret(monkeypatch, api, arch):
     def get(self, **key):
         name = (arch, *sorted(key.items()))
         if name not in _interpreted:
-            _interpreted[name] = _compiled.Jitted(InterpretedKernel(self.build(**key)))
+            _interpreted[name] = _compiled.Jitted(interp.InterpretedKernel(self.build(**key)))
         return _interpreted[name]
 
     # A launch under capture takes fresh workspaces, and asks for no stream.
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     monkeypatch.setattr(_runtime, "check_tensor", lambda *_arguments, **_options: None)
     monkeypatch.setattr(_runtime, "check_arch", lambda *_arguments: arch)
-    monkeypatch.setattr(_runtime, "sm_count_of", lambda _index: target(arch).part.sm_count)
+    monkeypatch.setattr(_runtime, "sm_count_of", lambda _index: targets.target(arch).part.sm_count)
     monkeypatch.setattr(_compiled.KernelCache, "get", get)
     monkeypatch.setattr(_launching.Launcher, "__call__", lambda self, *arguments: self._prepare(*arguments)(*arguments))
 
