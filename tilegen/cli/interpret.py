@@ -63,11 +63,12 @@ def command(
         raise click.UsageError(f"{chip} is no CUDA chip, and torch.cuda cannot describe it")
     if is_module and not _there_is_a_module(script):
         raise click.UsageError(f"there is no module {script}")
-    from tilegen.interp.findings import KINDS
+    from tilegen.interp.findings import InvalidKernelError, check_kinds
 
-    for kind in allow:
-        if kind not in KINDS:
-            raise click.UsageError(f"there is no kind of finding {kind!r}; there are {', '.join(KINDS)}")
+    try:
+        check_kinds(allow)
+    except InvalidKernelError as error:
+        raise click.UsageError(str(error)) from None
     from tilegen.interp.script import run_script
 
     outcome = run_script(script, arguments, is_module=is_module, chip=described, jobs=jobs, allow=allow)

@@ -17,7 +17,7 @@ import numpy as np
 from tilegen.interp.arguments import Bound, bind
 from tilegen.interp.barriers import Barriers, GridBarrier
 from tilegen.interp.coroutines import run_together
-from tilegen.interp.findings import KINDS, Finding, Findings, InvalidKernelError, StoppedBlockError
+from tilegen.interp.findings import Finding, Findings, InvalidKernelError, StoppedBlockError, check_kinds
 from tilegen.interp.frame import Block, Event, Frame
 from tilegen.interp.grid import Blocks, Coordinates, blocks_of
 from tilegen.interp.inferred_layouts import partial_layout_findings
@@ -95,9 +95,7 @@ def run(
     """
     if seed < 0:
         raise InvalidKernelError(f"the seed is {seed}; it may not be negative")
-    for kind in allow:
-        if kind not in KINDS:
-            raise InvalidKernelError(f"there is no kind of finding {kind!r}; there are {', '.join(KINDS)}")
+    check_kinds(allow)
     options = Options(jobs, diagnostics, seed, block, watches, print_line, allow)
     with one_thread(), np.errstate(all="ignore"):
         return execute(compile_program(to_prim_func(function, inputs)), inputs or {}, options)

@@ -59,6 +59,13 @@ class StoppedBlockError(Exception):
     """A block cannot go on; the finding that says why has been recorded."""
 
 
+def check_kinds(kinds: Iterable[str]) -> None:
+    """Raise ``InvalidKernelError`` for a name that is no kind of finding."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise InvalidKernelError(f"there is no kind of finding {kind!r}; there are {', '.join(KINDS)}")
+
+
 @dataclass(frozen=True)
 class Site:
     """One operation in the kernel: its TIR node, the loops round it and the line of source; rendered only when needed.

@@ -14,10 +14,10 @@ from typing import Any
 from tilegen.interp.accesses_ahead import Access, accesses
 from tilegen.interp.compiler import identity
 from tilegen.interp.findings import Finding, render
+from tilegen.interp.places import Place, place_of
 from tilegen.interp.structure import walk
 
 _FRAGMENT = ("local.fragment",)
-_PRODUCTS = ("tl.tileop.gemm", "tl.tileop.wgmma_gemm")
 #: Whose layouts are asked for: those of fragments that no product decides are the same on every chip.
 _TARGET = {"kind": "cuda", "arch": "sm_90a"}
 
@@ -25,7 +25,9 @@ _TARGET = {"kind": "cuda", "arch": "sm_90a"}
 def partial_layout_findings(function: Any) -> Iterator[Finding]:
     """A finding for each fragment that is read where its layout has no place for it."""
     found = list(accesses(function.body, _FRAGMENT))
-    decided = _decided(function)
+    if not any(_is_partial(access) for access in found):
+        return
+    decided = _decided(function, found)
     free = [access for access in found if identity(access.buffer) not in decided]
     if not any(_is_partial(access) for access in free):
         return
@@ -38,16 +40,17 @@ def partial_layout_findings(function: Any) -> Iterator[Finding]:
         reads = [access for access in free if access.buffer.same_as(buffer) and not access.writes]
         beyond = next((access for access in reads if _reaches_beyond(access, covered)), None)
         if beyond is not None:
-            yield _finding(buffer, shape, covered, free, beyond)
+            yield _finding(function, buffer, shape, covered, free, beyond)
 
 
 def _finding(
-    buffer: Any, shape: Sequence[int], covered: Sequence[int], free: Sequence[Access], beyond: Access
+    function: Any, buffer: Any, shape: Sequence[int], covered: Sequence[int], free: Sequence[Access], beyond: Access
 ) -> Finding:
     bounds = zip(beyond.bounds, covered, strict=True)
     index = tuple(place if high >= place else max(low, 0) for (low, high), place in bounds)
     loops = [access for access in free if access.buffer.same_as(buffer) and _covers(access, covered)]
     loop = max(loops, key=lambda access: access.writes, default=None)
+    place = None if loop is None else _place(function, loop.node)
     return Finding(
         kind="layout",
         message=(
@@ -58,31 +61,43 @@ def _finding(
         operation="" if loop is None else render(loop.node),
         buffer=str(buffer.name),
         index=index,
+        place="" if place is None else str(place),
+        source="" if place is None else place.text,
     )
+
+
+def _place(function: Any, access: Any) -> Place | None:
+    """The line of the statement that an element access belongs to: the first that ends after it."""
+    places: list[Place | None] = []
+    seen = False
+
+    def visit(part: Any) -> None:
+        nonlocal seen
+        seen = seen or part.same_as(access)
+        if seen and not places and type(part).__name__ in ("BufferStore", "Evaluate"):
+            places.append(place_of(part, None))
+
+    walk(function.body, visit)
+    return places[0] if places else None
 
 
 def _covers(access: Access, covered: Sequence[int]) -> bool:
     return all(bound == (0, extent - 1) for bound, extent in zip(access.bounds, covered, strict=True))
 
 
-def _decided(function: Any) -> set[int]:
+def _decided(function: Any, found: Sequence[Access]) -> set[int]:
     """The fragments whose layout a product or an annotation decides."""
-    decided: set[int] = set()
+    handles: list[Any] = []
 
     def visit(part: Any) -> None:
-        if type(part).__name__ == "Call" and str(getattr(part.op, "name", "")) in _PRODUCTS:
-            decided.update(identity(argument.args[0].buffer) for argument in part.args[:3])
-        layouts = getattr(part, "annotations", None)
-        for name, value in dict(layouts or {}).items():
-            if str(name) == "layout_map":
-                handles.extend(value)
+        handles.extend(dict(getattr(part, "annotations", None) or {}).get("layout_map", {}))
 
-    handles: list[Any] = []
     walk(function.body, visit)
-    for access in accesses(function.body, _FRAGMENT):
-        if any(access.buffer.data.same_as(handle) for handle in handles):
-            decided.add(identity(access.buffer))
-    return decided
+    return {
+        identity(access.buffer)
+        for access in found
+        if access.by == "product" or any(access.buffer.data.same_as(handle) for handle in handles)
+    }
 
 
 def _shape(buffer: Any) -> tuple[int, ...] | None:
@@ -102,8 +117,8 @@ def _reaches_beyond(access: Access, covered: Sequence[int]) -> bool:
     return any(high >= extent for (_, high), extent in zip(access.bounds, covered, strict=True))
 
 
-class _InferredError(Exception):
-    """Carries what layout inference gave, so that nothing after it runs."""
+class _EnoughError(Exception):
+    """Ends a lowering after layout inference: nothing behind it is asked for."""
 
 
 def _inferred(function: Any) -> dict[str, tuple[int, ...]]:
@@ -119,7 +134,7 @@ def _inferred(function: Any) -> dict[str, tuple[int, ...]]:
             if str(info.name) == "tl.LayoutInference":
                 for found in module.functions.values():
                     walk(found.body, collect)
-                raise _InferredError
+                raise _EnoughError
 
     def collect(part: Any) -> None:
         annotations = dict(getattr(part, "annotations", None) or {})

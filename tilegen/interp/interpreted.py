@@ -8,10 +8,10 @@ comparisons), and runs here. Nothing is compiled, and no GPU is needed.
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -21,11 +21,9 @@ from tilelang.jit import JITImpl, JITKernel
 from tilelang.jit.adapter.base import BaseKernelAdapter
 from tilelang.profiler import Profiler
 
-from tilegen.interp.execution import run
-from tilegen.interp.findings import Finding, InvalidKernelError
+from tilegen.interp.findings import Finding
 from tilegen.interp.places import places_of_callers
-from tilegen.interp.reference import to_torch
-from tilegen.interp.stand_in import WrongKernelError, parameter_names
+from tilegen.interp.stand_in import InterpretedKernel
 
 #: Where a jit function keeps kernels: by arguments, by the form of the call, by tuned configuration.
 _CACHES = ("_kernel_cache", "_call_form_cache", "_tuner_cache")
@@ -126,8 +124,7 @@ def _first_configuration(function: Any, *arguments: Any, **named: Any) -> Any:
 
 def _run_once(profiler: Any, func: Callable[..., Any] | None = None, *_arguments: Any, **named: Any) -> float:
     inputs = named.get("input_tensors") or profiler._get_inputs()
-    (func or profiler.adapter)(*inputs)
-    return float("nan")
+    return _call_once(partial(func or profiler.adapter, *inputs))
 
 
 def _call_once(function: Callable[[], Any], *_arguments: Any, **_named: Any) -> float:
@@ -158,27 +155,19 @@ class _Adapter(BaseKernelAdapter):  # type: ignore[misc]
     def __init__(self, prim_func: Any, out_idx: Any, session: Session) -> None:
         self.prim_func = prim_func
         self.session = session
-        self.names = parameter_names(prim_func)
-        self.name = str((prim_func.attrs or {}).get("global_symbol", "main"))
         super().__init__(None, extrac_params(prim_func), list(out_idx) if isinstance(out_idx, Sequence) else out_idx)
 
     def _convert_torch_func(self) -> Callable[..., Any]:
-        return self._run
+        session = self.session
+        kernel = InterpretedKernel(
+            self.prim_func, jobs=session.jobs, strict=session.strict, allow=session.allow, out_idx=self.result_idx
+        )
 
-    def _run(self, *arguments: Any) -> Any:
-        taken = [name for index, name in enumerate(self.names) if index not in self.result_idx]
-        if len(arguments) != len(taken):
-            raise InvalidKernelError(f"{self.name} takes {', '.join(taken)}, and got {len(arguments)} arguments")
-        given = dict(zip(taken, arguments, strict=True))
-        start = time.perf_counter()
-        result = run(self.prim_func, given, jobs=self.session.jobs, allow=self.session.allow)
-        self.session.calls.append(Call(self.name, result.findings, time.perf_counter() - start))
-        if self.session.strict and result.errors:
-            raise WrongKernelError("\n".join(str(finding) for finding in result.errors))
-        for name, output in result.outputs.items():
-            if name in given:
-                given[name].copy_(to_torch(output))
-        device = next((argument.device for argument in arguments if hasattr(argument, "device")), "cpu")
-        memory = {**result.inputs, **result.outputs}  # an output that the kernel never writes is returned all the same
-        returned = [to_torch(memory[self.names[index]]).to(device) for index in self.result_idx]
-        return returned[0] if len(returned) == 1 else returned or None
+        def call(*arguments: Any) -> Any:
+            try:
+                return kernel(*arguments)
+            finally:
+                if kernel.seconds is not None:
+                    session.calls.append(Call(kernel.name, kernel.findings, kernel.seconds))
+
+        return call

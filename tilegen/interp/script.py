@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 import traceback
@@ -19,7 +20,7 @@ from tilegen.interp.findings import InvalidKernelError, UnsupportedError
 from tilegen.interp.interpreted import Session, interpreted
 from tilegen.targets import Target
 
-_OUR_FOLDERS = tuple(str(Path(module.__file__ or "").parent) for module in (tilegen, tilelang))
+_OUR_FOLDERS = tuple(f"{Path(module.__file__ or '').parent}{os.sep}" for module in (tilegen, tilelang))
 
 
 @dataclass(frozen=True)

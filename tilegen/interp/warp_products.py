@@ -23,7 +23,7 @@ from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
 from tilegen.interp.lanes import as_scalar, combine_masks
 from tilegen.interp.matmul import accumulate, multiply
-from tilegen.interp.number_formats import Array, storage_dtype
+from tilegen.interp.number_formats import Array, is_packed, storage_dtype
 from tilegen.interp.steps import Signal, Step, operation
 from tilegen.interp.threads import WARP, per_thread, thread_column
 
@@ -102,7 +102,7 @@ def _shape(name: str, site: Site) -> Shape:
 
 
 def _bits(dtype: str) -> int:
-    return 4 if dtype in ("int4", "uint4", "float4_e2m1fn") else 8 * storage_dtype(dtype).itemsize
+    return 4 if is_packed(dtype) else 8 * storage_dtype(dtype).itemsize
 
 
 def _check_whole_warps(frame: Frame, site: Site) -> None:
