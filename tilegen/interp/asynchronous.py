@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilegen.interp.barriers import compile_barrier
+from tilegen.interp.barriers import compile_arrival, compile_barrier
 from tilegen.interp.copies import compile_copy
 from tilegen.interp.findings import Site, UnsupportedError
 from tilegen.interp.frame import Frame
@@ -108,17 +108,9 @@ def _tensor_memory_products_arrive(compiler: Compiler, call: Any, site: Site) ->
 
 
 def _arrival(compiler: Compiler, barrier: Any, site: Site) -> Step:
-    barrier_of = compile_barrier(compiler, barrier, site)
-
-    def run(frame: Frame) -> Signal | None:
-        bars, number = barrier_of(frame)
-        log = frame.block.access_log
-        if log is not None:
-            bars.arriving[number] = log.tensor_products_arrive(frame, bars.arriving[number])
-        bars.arrive(frame, site, number, 1)
-        return None
-
-    return run
+    return compile_arrival(
+        compiler, barrier, site, 1, lambda log, frame, clock: log.tensor_products_arrive(frame, clock)
+    )
 
 
 @operation("tl.wait_wgmma", "tl.warpgroup_wait")

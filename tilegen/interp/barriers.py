@@ -23,6 +23,7 @@ from tilegen.interp.thread_order import new_epoch
 if TYPE_CHECKING:
     from tilegen.interp.buffer_plan import BufferPlan
     from tilegen.interp.compiler import Compiler
+    from tilegen.interp.races import AccessLog
 
 
 @dataclass
@@ -261,16 +262,33 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
     return run
 
 
-@operation("tirx.ptx_arrive_barrier", "tirx.ptx_cp_async_barrier")
-def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
-    barrier_of = compile_barrier(compiler, call.args[0], site)
+def compile_arrival(
+    compiler: Compiler,
+    node: Any,
+    site: Site,
+    arrivals: int | None = None,
+    learn: Callable[[AccessLog, Frame, Any], Any] | None = None,
+) -> Step:
+    """An arrival at the barrier that ``node`` names, of every active thread or of so many ``arrivals``.
+
+    ``learn(log, frame, clock)`` is what the barrier hears of asynchronous work, beyond what the threads themselves did.
+    """
+    barrier_of = compile_barrier(compiler, node, site)
 
     def run(frame: Frame) -> Signal | None:
         barrier, number = barrier_of(frame)
-        barrier.arrive(frame, site, number, frame.active_threads())
+        log = frame.block.access_log
+        if log is not None and learn is not None:
+            barrier.arriving[number] = learn(log, frame, barrier.arriving[number])
+        barrier.arrive(frame, site, number, frame.active_threads() if arrivals is None else arrivals)
         return None
 
     return run
+
+
+@operation("tirx.ptx_arrive_barrier", "tirx.ptx_cp_async_barrier")
+def _arrive(compiler: Compiler, call: Any, site: Site) -> Step:
+    return compile_arrival(compiler, call.args[0], site)
 
 
 @operation("tl.mbarrier_expect_tx", "tirx.ptx_arrive_barrier_expect_tx")

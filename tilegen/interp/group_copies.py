@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.interp.access import ElementAccess
-from tilegen.interp.barriers import compile_barrier
+from tilegen.interp.barriers import compile_arrival
 from tilegen.interp.copies import compile_copy
 from tilegen.interp.expressions import element_access
 from tilegen.interp.findings import Site, UnsupportedError
@@ -116,15 +116,7 @@ def _wait(compiler: Compiler, call: Any, site: Site) -> Step:
 @operation("tl.ptx_cp_async_barrier_noinc")
 def _copies_arrive(compiler: Compiler, call: Any, site: Site) -> Step:
     """Each active thread arrives at an mbarrier once the copies that it has issued are complete."""
-    barrier_of = compile_barrier(compiler, call.args[0], site)
     compiler.is_concurrent = True
-
-    def run(frame: Frame) -> Signal | None:
-        barrier, number = barrier_of(frame)
-        log = frame.block.access_log
-        if log is not None:
-            barrier.arriving[number] = log.copies_arrive(frame, barrier.arriving[number])
-        barrier.arrive(frame, site, number, frame.active_threads())
-        return None
-
-    return run
+    return compile_arrival(
+        compiler, call.args[0], site, learn=lambda log, frame, clock: log.copies_arrive(frame, clock)
+    )
