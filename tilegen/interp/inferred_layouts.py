@@ -9,6 +9,7 @@ TileLang's own layout inference, for a kernel in which some access covers a part
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tilegen.interp.accesses_ahead import Access, accesses
@@ -22,8 +23,13 @@ _FRAGMENT = ("local.fragment",)
 _TARGET = {"kind": "cuda", "arch": "sm_90a"}
 
 
-def partial_layout_findings(function: Any) -> Iterator[Finding]:
-    """A finding for each fragment that is read where its layout has no place for it."""
+@lru_cache(maxsize=64)
+def partial_layout_findings(function: Any) -> tuple[Finding, ...]:
+    """A finding for each fragment that is read where its layout has no place for it; asked once of each function."""
+    return tuple(_partial_layouts(function))
+
+
+def _partial_layouts(function: Any) -> Iterator[Finding]:
     found = list(accesses(function.body, _FRAGMENT))
     if not any(_is_partial(access) for access in found):
         return
